@@ -131,7 +131,7 @@ static bool is_chosen(const qn_core_plans *c) {
 static void measure(cell *to) {
     qn_task *task = open_task(to->model, to->batch);
     const qn_engine *engine = qn_task_engine(task);
-    qn_core_plans *c = engine->cores;
+    qn_core_plans *c = qn_cores_of(engine);
     if (!c)
         stop("one thread");
     while (!is_chosen(c) && to->n_steps < MOST_STEPS) {

@@ -1,17 +1,15 @@
-/* The engine: programs run over one store of parameters, in one arena. */
-#include "run/rebudget/live_budget.h"
+/* The engine: programs run over one store of parameters, in one arena. What its options ask for
+ * beside that are policies (run/policy.h). */
+#include "run/engine.h"
 
 #include "base/options.h"
-#include "base/rng.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "os/heap.h"
 #include "os/os.h"
-#include "run/cores/cores.h"
+#include "run/inspect.h"
 #include "run/optimizer.h"
-#include "run/ranks/reducer.h"
-#include "run/resident/resident.h"
-#include "run/tuning/tuner.h"
+#include "run/policy.h"
 #include "tensor/number.h"
 
 #include <math.h>
@@ -106,7 +104,7 @@ static int count_threads(const qn_engine_options *o) {
 /* ---- making ---- */
 
 static bool is_first_training(const qn_engine *e, int index) {
-    bool is = true;
+    bool is = e->programs[index].training;
     for (int i = 0; i < index; i++)
         is &= !e->programs[i].training;
     return is;
@@ -118,8 +116,8 @@ static qn_status make_program(qn_engine *e, int index, const qn_program_options 
     QN_TRY(qn_program_build(p, options, &e->options));
     if (p->training && e->options.micro_batch > 0)
         QN_TRY(qn_program_split(p, &e->machine, e->options.micro_batch));
-    else if (p->training && e->device > 0 && is_first_training(e, index))
-        QN_TRY(qn_program_split_apart(p, &e->machine, qn_engine_named_pieces(e)));
+    else if (is_first_training(e, index))
+        QN_TRY(qn_policies_build(e, p));
     QN_TRY(qn_store_add_graph(&e->store, p->graph, kept, e->options.seed));
     if (!p->training || e->options.update.accumulate == 1 || e->update.graph)
         return QN_OK;
@@ -142,7 +140,7 @@ qn_status qn_engine_make_executor(qn_engine *e, qn_program *p) {
     qn_program_bind(p, &e->store);
     qn_program_bind(p, &e->sums);
     if (p->hyper.id >= 0)
-        qn_executor_bind(p->executor, p->hyper, e->hyper);
+        qn_executor_bind(p->executor, p->hyper, e->memory.hyper);
     return QN_OK;
 }
 
@@ -160,7 +158,7 @@ static size_t update_bytes(const qn_engine *e) {
 static qn_status allocate_planned(qn_engine *e, size_t bytes, void *memory) {
     if (!e->options.plan_only)
         return qn_allocate_unset(&e->shared, 1, bytes, memory);
-    e->planned_bytes += bytes;
+    e->memory.planned_bytes += bytes;
     return QN_OK;
 }
 
@@ -170,40 +168,21 @@ static qn_status allocate_buffers(qn_engine *e) {
         size_t bytes = 0;
         for (int input = 0; input < e->programs[i].n_inputs; input++)
             bytes += copy_bytes(&e->programs[i], input);
-        e->copy_bytes = bytes > e->copy_bytes ? bytes : e->copy_bytes;
+        e->memory.copy_bytes = bytes > e->memory.copy_bytes ? bytes : e->memory.copy_bytes;
     }
     if (e->options.aligned_inputs && !qn_engine_shares(e))
-        e->copy_bytes = 0;
+        e->memory.copy_bytes = 0;
     if (e->options.plan_only)
-        e->planned_bytes += e->store.block_bytes + e->sums.block_bytes;
-    QN_TRY(qn_allocate(&e->shared, QN_HYPER_COUNT, sizeof(double), &e->hyper));
-    return allocate_planned(e, e->copy_bytes, &e->copies);
-}
-
-/* The kernels, by the user's rules if there are any. */
-static qn_status choose_kernels(qn_engine *e) {
-    const char *text = e->options.rules;
-    qn_isa isa;
-    QN_TRY(qn_cpu_isa(&isa));
-    e->machine = qn_machine_of_isa(isa, e->options.n_threads);
-    if (!text)
-        return QN_OK;
-    QN_TRY(qn_allocate(&e->allocator, 1, sizeof *e->ruled, &e->ruled));
-    QN_TRY(qn_rules_parse(text, strlen(text), e->ruled->rows, &e->ruled->rules));
-    e->ruled->kernels = *qn_machine_kernels(&e->machine, e->options.real);
-    e->ruled->kernels.rules = &e->ruled->rules;
-    e->ruled->hash = qn_hash_text(text);
-    qn_machine_set_kernels(&e->machine, &e->ruled->kernels);
-    e->options.rules = NULL;
-    return QN_OK;
+        e->memory.planned_bytes += e->store.block_bytes + e->sums.block_bytes;
+    QN_TRY(qn_allocate(&e->shared, QN_HYPER_COUNT, sizeof(double), &e->memory.hyper));
+    return allocate_planned(e, e->memory.copy_bytes, &e->memory.copies);
 }
 
 static qn_status make(qn_engine *e, const qn_program_options *programs) {
-    QN_TRY(qn_engine_name_swap(e, e->options.swap_folder));
-    QN_TRY(choose_kernels(e));
-    QN_TRY(qn_engine_add_disk(e));
-    QN_TRY(qn_engine_open_device(e));
-    QN_TRY(qn_tuner_create(e));
+    qn_isa isa;
+    QN_TRY(qn_cpu_isa(&isa));
+    e->machine = qn_machine_of_isa(isa, e->options.n_threads);
+    QN_TRY(qn_policies_create(e));
     QN_TRY(qn_team_create(&e->allocator, e->options.n_threads, &e->team));
     e->store.team = e->sums.team = e->team;
     QN_TRY(qn_allocate(&e->allocator, (size_t)e->n_programs, sizeof *e->programs, &e->programs));
@@ -221,37 +200,33 @@ static qn_status make_within(qn_engine *e, const qn_program_options *programs, b
     return status;
 }
 
+static qn_status open_arenas(qn_engine *e) {
+    bool is_taken;
+    QN_TRY(qn_policies_take_arena(e, &is_taken));
+    if (!is_taken)
+        QN_TRY(allocate_planned(e, e->memory.arena_bytes, &e->memory.arena));
+    QN_TRY(allocate_planned(e, update_bytes(e), &e->memory.update_arena));
+    for (int i = 0; i < e->n_programs; i++)
+        qn_executor_set_arena(e->programs[i].executor, e->memory.arena);
+    if (e->update.executor)
+        qn_executor_set_arena(e->update.executor, e->memory.update_arena);
+    return QN_OK;
+}
+
 qn_status qn_engine_plan(qn_engine *e, size_t outside_bytes) {
     QN_NEED(e, "engine");
-    if (e->is_planned)
+    if (e->planning.is_done)
         return qn_fail(QN_ERROR_ARGUMENT, "this engine has been planned already");
     if (e->options.budget_changes && e->options.saved_plan)
         return qn_fail(QN_ERROR_UNSUPPORTED, "a plan from a file is fixed, so its budget cannot "
                                              "change; use either a plan file or a changing budget");
-    QN_TRY(qn_tuner_prepare(e));
-    const bool has_reserve = !e->options.plan_only || e->options.memory_budget_bytes > 0;
-    if (e->options.budget_changes && has_reserve && !e->live_budget)
-        QN_TRY(qn_live_budget_create(e));
-    e->outside_bytes = outside_bytes + qn_live_budget_reserve(e) + qn_reducer_bytes(e);
-    QN_TRY(qn_resident_choose(e));
+    QN_TRY(qn_policies_prepare(e));
+    e->memory.outside_bytes = outside_bytes + qn_policies_reserve(e);
     QN_TRY(qn_engine_make_plans(e));
-    QN_TRY(qn_engine_open_swap(e));
-    QN_TRY(qn_engine_open_device_lanes(e));
-    QN_TRY(e->live_budget && !e->options.plan_only
-               ? qn_live_budget_open_arena(e)
-               : allocate_planned(e, e->arena_bytes, &e->arena));
-    QN_TRY(allocate_planned(e, update_bytes(e), &e->update_arena));
-    for (int i = 0; i < e->n_programs; i++)
-        qn_executor_set_arena(e->programs[i].executor, e->arena);
-    if (e->update.executor)
-        qn_executor_set_arena(e->update.executor, e->update_arena);
-    e->is_planned = true;
-    QN_TRY(qn_engine_choose_device(e));
-    if (e->device == 0)
-        qn_tuner_run(e);
-    if (e->options.ranks && !e->options.plan_only && e->options.update.accumulate > 1)
-        return qn_reducer_create(e, &e->reducer);
-    return e->device == 0 ? qn_engine_plan_cores(e) : QN_OK;
+    QN_TRY(qn_policies_open(e));
+    QN_TRY(open_arenas(e));
+    e->planning.is_done = true;
+    return qn_policies_start(e);
 }
 
 static qn_status create(const qn_engine_options *options, const qn_program_options *programs,
@@ -261,7 +236,7 @@ static qn_status create(const qn_engine_options *options, const qn_program_optio
     QN_TRY(qn_allocate(below, 1, sizeof *e, &e));
     e->allocator = qn_counter_init(&e->counter, below);
     e->options = *options;
-    e->n_forks = qn_fork_count();
+    e->run.n_forks = qn_fork_count();
     e->options.allocator = &e->allocator;
     e->n_programs = n_programs;
     qn_store_init(&e->store, &e->allocator);
@@ -318,27 +293,20 @@ qn_status qn_engine_create(const qn_engine_options *options, const qn_program_op
 void qn_engine_destroy(qn_engine *e) {
     if (!e)
         return;
-    qn_live_budget_destroy(e);
-    qn_engine_destroy_cores(e);
-    qn_reducer_destroy(e->reducer);
-    qn_release(&e->shared, e->update_arena, 1, update_bytes(e));
+    qn_policies_stop(e);
+    qn_release(&e->shared, e->memory.update_arena, 1, update_bytes(e));
     for (int i = 0; e->programs && i < e->n_programs; i++)
         qn_program_deinit(&e->programs[i]);
     qn_program_deinit(&e->update);
     qn_release(&e->allocator, e->programs, (size_t)e->n_programs, sizeof *e->programs);
     qn_store_deinit(&e->store);
     qn_store_deinit(&e->sums);
-    qn_release(&e->shared, e->arena, 1, e->arena_bytes);
-    qn_release(&e->shared, e->hyper, QN_HYPER_COUNT, sizeof(double));
-    qn_release(&e->shared, e->copies, 1, e->copy_bytes);
-    qn_engine_close_swap(e);
-    qn_resident_destroy(e);
-    qn_engine_close_device(e);
-    qn_release(&e->allocator, e->plan_text.to, 1, e->plan_text.bytes);
-    qn_tuner_destroy(e);
-    qn_release(&e->allocator, e->ruled, 1, sizeof *e->ruled);
+    qn_release(&e->shared, e->memory.arena, 1, e->memory.arena_bytes);
+    qn_release(&e->shared, e->memory.hyper, QN_HYPER_COUNT, sizeof(double));
+    qn_release(&e->shared, e->memory.copies, 1, e->memory.copy_bytes);
+    qn_release(&e->allocator, e->planning.text.to, 1, e->planning.text.bytes);
+    qn_policies_destroy(e);
     qn_team_destroy(e->team);
-    qn_events_destroy(e->timing);
     const qn_allocator *below = e->counter.below;
     qn_release(below, e, 1, sizeof *e);
 }
@@ -348,23 +316,18 @@ const qn_engine_options *qn_engine_get_options(const qn_engine *engine) {
     return &engine->options;
 }
 
-qn_kernel_tuning_use qn_engine_get_kernel_tuning(const qn_engine *engine) {
-    QN_NEED_OR(engine, "engine", (qn_kernel_tuning_use){0});
-    return engine->tuner ? engine->tuner->use : (qn_kernel_tuning_use){.tune = QN_TUNE_OFF};
-}
-
 /* ---- running ---- */
 
 /* Inputs where kernels may read them; others are copied. */
 static qn_status bind_inputs(qn_engine *e, qn_program *p, const void *const *inputs) {
-    char *copy = e->copies;
+    char *copy = e->memory.copies;
     for (int i = 0; i < p->n_inputs; i++) {
         void *memory = (void *)(uintptr_t)inputs[i];
         if (!memory)
             return qn_fail(QN_ERROR_ARGUMENT, "input %s is null",
                            qn_graph_value(p->graph, p->inputs[i])->name);
         if ((uintptr_t)memory % QN_ALIGNMENT != 0 || qn_engine_shares(e)) {
-            if (!e->copies)
+            if (!e->memory.copies)
                 return qn_fail(QN_ERROR_ARGUMENT,
                                "input %s is not aligned to %d bytes; align it, or create the "
                                "engine without aligned_inputs",
@@ -382,7 +345,7 @@ static qn_status check_reals(const qn_engine *e, const qn_value_info *info, cons
     const qn_shape shape = info->tensor.shape;
     const qn_dtype dtype = info->tensor.dtype;
     const int64_t n = qn_shape_count(shape);
-    const int64_t bad = qn_numbers_find_bad(dtype, data, n, !e->refuses_infinite);
+    const int64_t bad = qn_numbers_find_bad(dtype, data, n, !e->run.refuses_infinite);
     if (bad == n)
         return QN_OK;
     const int64_t rows = shape.rank > 0 ? shape.dims[0] : 1;
@@ -395,7 +358,7 @@ static qn_status check_reals(const qn_engine *e, const qn_value_info *info, cons
 /* A number that is none would be in every parameter after the step, which updates while it runs.
  * Ranks find out by the loss, all at once, and only their update changes parameters. */
 static qn_status check_inputs(const qn_engine *e, const qn_program *p, const void *const *inputs) {
-    for (int i = 0; i < p->n_inputs && !e->reducer; i++) {
+    for (int i = 0; i < p->n_inputs && !qn_policies_can_undo(e); i++) {
         const qn_value_info *info = qn_graph_value(p->graph, p->inputs[i]);
         const bool has_reals = info->tensor.dtype == QN_F32 || info->tensor.dtype == QN_F64;
         if (has_reals && inputs[i])
@@ -406,12 +369,12 @@ static qn_status check_inputs(const qn_engine *e, const qn_program *p, const voi
 
 static void fill_hyper(qn_engine *e) {
     double values[QN_HYPER_COUNT];
-    qn_optimizer_fill(&e->options.update, e->steps, values);
+    qn_optimizer_fill(&e->options.update, e->run.steps, values);
     for (int i = 0; i < QN_HYPER_COUNT; i++) {
         if (e->options.real == QN_F64)
-            ((double *)e->hyper)[i] = values[i];
+            ((double *)e->memory.hyper)[i] = values[i];
         else
-            ((float *)e->hyper)[i] = (float)values[i];
+            ((float *)e->memory.hyper)[i] = (float)values[i];
     }
 }
 
@@ -424,28 +387,14 @@ static qn_status check_losses(const qn_engine *e, const qn_program *p) {
             return qn_fail(QN_ERROR_NUMERIC,
                            "step %lld: the loss is %g; lower the learning rate (set to %g, at this "
                            "step %g), or clip gradients",
-                           (long long)e->steps + 1, loss, e->options.update.rate,
+                           (long long)e->run.steps + 1, loss, e->options.update.rate,
                            qn_engine_rate(e));
     }
     return QN_OK;
 }
 
-/* A device that is lost is left, and the step repeated on the CPU. */
-static qn_status run_on_device(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
-    const qn_program *p = qn_engine_get_program(e, program);
-    qn_status status = qn_resident_begin_run(e, program);
-    if (status == QN_OK)
-        status = qn_resident_run(e, program, step, watch);
-    if (status == QN_OK)
-        qn_resident_end_run(e, program, step);
-    if (status != QN_ERROR_DEVICE)
-        return status;
-    QN_TRY(qn_engine_lose_device(e, program));
-    return qn_executor_run(p->executor, e->options.seed, step, watch);
-}
-
 static bool is_stopped(const qn_engine *e) {
-    return e->stop && __atomic_load_n(e->stop, __ATOMIC_ACQUIRE) != 0;
+    return e->run.stop && __atomic_load_n(e->run.stop, __ATOMIC_ACQUIRE) != 0;
 }
 
 static qn_status run_on_cpu(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
@@ -453,78 +402,68 @@ static qn_status run_on_cpu(qn_engine *e, int program, uint64_t step, const qn_w
     const int32_t end = p->plan->n_steps;
     int32_t next = 0;
     const qn_status status =
-        qn_executor_run_from(p->executor, &next, end, e->stop, e->options.seed, step, watch);
+        qn_executor_run_from(p->executor, &next, end, e->run.stop, e->options.seed, step, watch);
     if (is_stopped(e) && (status != QN_OK || next < end))
         return qn_fail(QN_ERROR_INTERRUPTED, "stopped between two operations");
     return status;
 }
 
 static qn_status run_plan(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
-    if (e->reducer && program != QN_PROGRAM_UPDATE && e->programs[program].training)
-        return qn_reducer_run(e->reducer, step, watch);
-    if (e->live_budget && program != QN_PROGRAM_UPDATE)
-        return qn_live_budget_run(e, program, step, watch);
-    return e->device > 0 ? run_on_device(e, program, step, watch)
-                         : run_on_cpu(e, program, step, watch);
+    const qn_policy *policy = qn_policies_that_runs(e, program);
+    return policy ? policy->run(e, program, step, watch) : run_on_cpu(e, program, step, watch);
 }
 
 /* Runs a program and records it. */
 static qn_status run_watched(qn_engine *e, int program, uint64_t step) {
-    qn_event event = {.program = (int16_t)program, .step = (int32_t)(e->steps & INT32_MAX)};
-    const qn_watch watch = {e->events, event};
+    qn_event event = {.program = (int16_t)program, .step = (int32_t)(e->run.steps & INT32_MAX)};
+    const qn_watch watch = {e->run.events, event};
     event.kind = QN_EVENT_RUN;
     event.item = -1;
     event.begin_ns = qn_clock_ns();
     const qn_status status = run_plan(e, program, step, &watch);
     event.end_ns = qn_clock_ns();
-    qn_events_put(e->events, event.thread, &event);
+    qn_events_put(e->run.events, event.thread, &event);
     return status;
 }
 
 static qn_status run(qn_engine *e, int program, uint64_t step) {
     const qn_program *p = qn_engine_get_program(e, program);
-    const qn_status status = e->events ? run_watched(e, program, step)
-                                       : run_plan(e, program, step, qn_cores_watch(e, program));
-    if (status != QN_OK && p->training && !e->reducer)
+    const qn_status status = e->run.events
+                                 ? run_watched(e, program, step)
+                                 : run_plan(e, program, step, qn_policies_watch(e, program));
+    if (status != QN_OK && p->training && !qn_policies_can_undo(e))
         return qn_fail_within(status,
                               "step %lld failed after it had changed some parameters, which are "
                               "now invalid; continue from a checkpoint",
-                              (long long)e->steps + 1);
+                              (long long)e->run.steps + 1);
     return status;
 }
 
 static qn_status finish_step(qn_engine *e) {
-    if (e->reducer)
-        QN_TRY(qn_reducer_finish(e->reducer));
+    QN_TRY(qn_policies_finish_step(e));
     if (e->options.update.accumulate > 1) {
-        QN_TRY(run(e, QN_PROGRAM_UPDATE, (uint64_t)e->steps));
+        QN_TRY(run(e, QN_PROGRAM_UPDATE, (uint64_t)e->run.steps));
         for (int i = 0; i < e->sums.n_tensors; i++)
             memset(e->sums.tensors[i].data, 0, e->sums.tensors[i].bytes);
     }
-    e->steps++;
-    e->n_accumulated = 0;
+    e->run.steps++;
+    e->run.n_accumulated = 0;
     return QN_OK;
 }
 
 /* A batch, or one of every rank. */
 static qn_status run_batch(qn_engine *e, int program) {
     const int64_t accumulate = e->options.update.accumulate;
-    QN_TRY(run(e, program, (uint64_t)(e->steps * accumulate + e->n_accumulated)));
-    qn_cores_end_run(e, program);
+    QN_TRY(run(e, program, (uint64_t)(e->run.steps * accumulate + e->run.n_accumulated)));
+    qn_policies_end_run(e, program);
     QN_TRY(check_losses(e, &e->programs[program]));
-    e->n_accumulated += e->reducer ? qn_ranks_count(e->options.ranks) : 1;
-    return e->n_accumulated == accumulate ? finish_step(e) : QN_OK;
-}
-
-/* Of ranks: only the update changes parameters, and it does not fail. */
-static void undo_step(qn_engine *e) {
-    qn_reducer_undo(e->reducer);
-    e->n_accumulated = 0;
+    e->run.n_accumulated += qn_policies_batches(e);
+    return e->run.n_accumulated == accumulate ? finish_step(e) : QN_OK;
 }
 
 /* A forked child has none of the threads that would work. */
 static qn_status check_process(const qn_engine *e) {
-    if (e->n_forks == qn_fork_count())
+    if (e->run.n_forks == qn_fork_count())
         return QN_OK;
     return qn_fail(QN_ERROR_ARGUMENT, "this engine was created before the process forked, and its "
                                       "threads do not exist in the child; create one in the child");
@@ -539,27 +478,28 @@ qn_status qn_engine_run(qn_engine *e, int program, const void *const *inputs) {
     if (e->options.plan_only)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "this engine only plans; create one without plan_only");
-    if (!e->is_planned)
+    if (!e->planning.is_done)
         return qn_fail(QN_ERROR_ARGUMENT, "this engine has no plan yet; call qn_engine_plan");
     if (p->training)
         QN_TRY(check_inputs(e, p, inputs));
-    qn_cores_begin_run(e, program);
-    QN_TRY(qn_resident_prepare(e, program));
+    QN_TRY(qn_policies_begin_run(e, program));
     QN_TRY(bind_inputs(e, p, inputs));
     if (!p->training)
         return run(e, program, 0);
     fill_hyper(e);
-    e->is_spoiled = true;
+    e->run.is_spoiled = true;
     const qn_status status = run_batch(e, program);
-    e->is_spoiled = status != QN_OK && !e->reducer;
-    if (status != QN_OK && e->reducer)
-        undo_step(e);
+    e->run.is_spoiled = status != QN_OK && !qn_policies_can_undo(e);
+    if (status != QN_OK && qn_policies_can_undo(e)) {
+        qn_policies_undo_step(e);
+        e->run.n_accumulated = 0;
+    }
     return status;
 }
 
 const void *qn_engine_result(const qn_engine *e, int program, int index) {
     QN_NEED_OR(e, "engine", NULL);
-    QN_DEMAND_OR(program >= 0 && program < e->n_programs && e->is_planned, NULL);
+    QN_DEMAND_OR(program >= 0 && program < e->n_programs && e->planning.is_done, NULL);
     const qn_program *p = &e->programs[program];
     QN_DEMAND_OR(index >= 0 && index < p->graph->n_results, NULL);
     return qn_executor_get(p->executor, p->graph->results[index]);
@@ -583,12 +523,21 @@ const qn_program *qn_engine_get_program(const qn_engine *engine, int program) {
     return program == QN_PROGRAM_UPDATE ? &engine->update : &engine->programs[program];
 }
 
+const qn_machine *qn_engine_get_machine(const qn_engine *engine) {
+    return &engine->machine;
+}
+
+void qn_engine_tell(const qn_engine *e, int level, const char *text) {
+    if (e->options.log && e->options.log->write)
+        e->options.log->write(e->options.log->user, level, text);
+}
+
 void qn_engine_stop_on(qn_engine *engine, const int *stop) {
-    engine->stop = stop;
+    engine->run.stop = stop;
 }
 
 void qn_engine_watch(qn_engine *engine, qn_events *events) {
-    engine->events = events;
+    engine->run.events = events;
     (void)qn_team_watch(engine->team, events);
 }
 
@@ -610,29 +559,29 @@ qn_engine_input qn_engine_input_at(const qn_engine *engine, int program, int ind
 
 int64_t qn_engine_steps(const qn_engine *engine) {
     QN_NEED_OR(engine, "engine", 0);
-    return engine->steps;
+    return engine->run.steps;
 }
 
 int64_t qn_engine_accumulated(const qn_engine *engine) {
     QN_NEED_OR(engine, "engine", 0);
-    return engine->n_accumulated;
+    return engine->run.n_accumulated;
 }
 
 bool qn_engine_is_sound(const qn_engine *engine) {
     QN_NEED_OR(engine, "engine", false);
-    return engine && !engine->is_spoiled;
+    return engine && !engine->run.is_spoiled;
 }
 
 void qn_engine_set_steps(qn_engine *engine, int64_t steps) {
     QN_NEED_OR(engine, "engine", );
     QN_DEMAND_OR(steps >= 0, );
-    engine->is_spoiled = false;
-    engine->steps = steps;
+    engine->run.is_spoiled = false;
+    engine->run.steps = steps;
 }
 
 double qn_engine_rate(const qn_engine *engine) {
     QN_NEED_OR(engine, "engine", 0);
-    return qn_optimizer_rate(&engine->options.update, engine->steps);
+    return qn_optimizer_rate(&engine->options.update, engine->run.steps);
 }
 
 bool qn_engine_has_rate(const qn_engine *engine) {
@@ -652,8 +601,8 @@ int qn_engine_tensor_count(const qn_engine *engine) {
  * from outside. */
 static void bring_up_to_date(const qn_engine *engine) {
     qn_engine *e = (qn_engine *)(uintptr_t)engine;
-    if (e->resident && qn_resident_fetch(e) != QN_OK)
-        e->is_spoiled = true;
+    if (qn_policies_fetch(e) != QN_OK)
+        e->run.is_spoiled = true;
 }
 
 qn_stored_tensor qn_engine_tensor_at(const qn_engine *engine, int index) {
@@ -678,7 +627,8 @@ qn_status qn_engine_add_state(qn_engine *engine, const char *name, qn_dtype dtyp
     QN_NEED(data, "data");
     const size_t before = engine->store.block_bytes;
     QN_TRY(qn_store_add(&engine->store, name, dtype, shape, data));
-    engine->planned_bytes += engine->options.plan_only ? engine->store.block_bytes - before : 0;
+    engine->memory.planned_bytes +=
+        engine->options.plan_only ? engine->store.block_bytes - before : 0;
     return QN_OK;
 }
 
@@ -687,12 +637,12 @@ qn_memory_use qn_engine_get_memory(const qn_engine *e) {
     qn_memory_use use = {
         .held_bytes = sizeof *e + qn_counter_held(&e->counter),
         .peak_bytes = __atomic_load_n(&e->counter.peak_bytes, __ATOMIC_RELAXED),
-        .mapped_bytes = e->mapped_bytes,
+        .mapped_bytes = e->memory.mapped_bytes,
         .parameter_bytes = e->store.bytes,
-        .arena_bytes = e->arena_bytes,
-        .planned_bytes = e->planned_bytes,
+        .arena_bytes = e->memory.arena_bytes,
+        .planned_bytes = e->memory.planned_bytes,
     };
-    if (e->is_planned)
+    if (e->planning.is_done)
         qn_plan_peak_by_kind(e->programs[0].plan, use.kind_bytes);
     return use;
 }
@@ -717,14 +667,14 @@ const char *qn_engine_print_plan(qn_engine *e, int program) {
     QN_DEMAND_OR(program >= 0 && program < e->n_programs && e->programs[program].plan, NULL);
     const qn_program *p = &e->programs[program];
     qn_engine_text printed = {0};
-    qn_release(&e->allocator, e->plan_text.to, 1, e->plan_text.bytes);
-    e->plan_text = printed;
+    qn_release(&e->allocator, e->planning.text.to, 1, e->planning.text.bytes);
+    e->planning.text = printed;
     qn_plan_print(p->plan, p->graph, &e->machine, put_line, &printed);
     printed.bytes = printed.full_bytes + 1;
     printed.full_bytes = 0;
     if (qn_allocate(&e->allocator, 1, printed.bytes, &printed.to) != QN_OK)
         return NULL;
     qn_plan_print(p->plan, p->graph, &e->machine, put_line, &printed);
-    e->plan_text = printed;
-    return e->plan_text.to;
+    e->planning.text = printed;
+    return e->planning.text.to;
 }

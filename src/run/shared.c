@@ -1,11 +1,11 @@
 /* Memory that operations read and write. Where the device works in the host's memory, it comes from
  * the device, which knows it then; what others work with comes from the caller's allocator, as all
  * else. Both count against the engine's budget; the device's is not the caller's. */
-#include "run/engine.h"
+#include "run/offload.h"
 
 bool qn_engine_shares(const qn_engine *e) {
-    const qn_machine_device *d = &e->machine.devices[e->opened_device];
-    return e->opened_device > 0 && d->device->shares && d->device->shares(d->state);
+    const qn_machine_device *d = qn_offload_opened(e);
+    return qn_offload_of(e)->opened > 0 && d->device->shares && d->device->shares(d->state);
 }
 
 static bool is_above_limit(qn_counter *counter, size_t bytes) {
@@ -19,27 +19,29 @@ static bool is_above_limit(qn_counter *counter, size_t bytes) {
 /* A device that is lost gives none. */
 static void *allocate(void *user, size_t bytes, size_t align) {
     qn_engine *e = user;
-    const qn_machine_device *d = &e->machine.devices[e->opened_device];
+    const qn_machine_device *d = qn_offload_opened(e);
     void *memory = NULL;
     if (!qn_engine_shares(e) || d->device->is_lost(d->state))
         return e->allocator.allocate(e->allocator.user, bytes, align);
     if (is_above_limit(&e->counter, bytes) || d->device->share(d->state, bytes, &memory) != QN_OK)
         return NULL;
     qn_counter_add(&e->counter, bytes);
-    e->shared_bytes += bytes;
-    e->mapped_bytes = e->shared_bytes > e->mapped_bytes ? e->shared_bytes : e->mapped_bytes;
+    e->memory.shared_bytes += bytes;
+    e->memory.mapped_bytes = e->memory.shared_bytes > e->memory.mapped_bytes
+                                 ? e->memory.shared_bytes
+                                 : e->memory.mapped_bytes;
     return memory;
 }
 
 static void release(void *user, void *memory, size_t bytes) {
     qn_engine *e = user;
-    const qn_machine_device *d = &e->machine.devices[e->opened_device];
+    const qn_machine_device *d = qn_offload_opened(e);
     if (!qn_engine_shares(e) || !d->device->unshare(d->state, memory)) {
         e->allocator.release(e->allocator.user, memory, bytes);
         return;
     }
     qn_counter_subtract(&e->counter, bytes);
-    e->shared_bytes -= bytes;
+    e->memory.shared_bytes -= bytes;
 }
 
 qn_allocator qn_engine_shared(qn_engine *e) {

@@ -3,7 +3,9 @@
 
 #include "base/rng.h"
 #include "base/status.h"
-#include "run/engine.h"
+#include "run/inspect.h"
+#include "run/policy.h"
+#include "run/tuning/rules.h"
 
 /* ---- times by node ---- */
 
@@ -75,13 +77,27 @@ uint64_t qn_engine_hash(const qn_engine *e) {
     hash = mix(hash, qn_hash_text(__VERSION__));
     hash = mix(hash, qn_cpu_isa(&isa) == QN_OK ? (uint64_t)isa : 0);
     hash = mix(hash, (uint64_t)qn_team_size(e->team));
-    hash = mix(hash, e->ruled ? e->ruled->hash : 0);
+    hash = mix(hash, qn_engine_rules_hash(e));
     for (int i = 0; i < e->n_programs; i++)
         hash = hash_graph(built_graph(&e->programs[i]), hash);
     return hash;
 }
 
 /* ---- measuring ---- */
+
+static qn_events *timing_of(const qn_engine *e) {
+    return e->policies[QN_POLICY_TIMING];
+}
+
+bool qn_engine_is_timed(const qn_engine *e) {
+    return timing_of(e) != NULL;
+}
+
+static void destroy(qn_engine *e) {
+    qn_events_destroy(timing_of(e));
+}
+
+const qn_policy qn_policy_timing = {.name = "timing", .destroy = destroy};
 
 enum { BATCH = 256, ROOM = 3 }; /* ROOM: records for one node of the graph: it may run again */
 
@@ -93,14 +109,17 @@ static size_t count_nodes(const qn_engine *e) {
 }
 
 qn_status qn_engine_prepare_timing(qn_engine *e) {
-    if (e->timing)
+    qn_events *timing;
+    if (timing_of(e))
         return QN_OK;
-    return qn_events_create(&e->allocator, qn_team_size(e->team), ROOM * count_nodes(e) + BATCH,
-                            &e->timing);
+    QN_TRY(qn_events_create(&e->allocator, qn_team_size(e->team), ROOM * count_nodes(e) + BATCH,
+                            &timing));
+    e->policies[QN_POLICY_TIMING] = timing;
+    return QN_OK;
 }
 
 void qn_engine_begin_timing(qn_engine *e) {
-    qn_engine_watch(e, e->timing);
+    qn_engine_watch(e, timing_of(e));
 }
 
 static qn_status take_event(qn_engine *e, const qn_event *event) {
@@ -116,9 +135,9 @@ static qn_status take_event(qn_engine *e, const qn_event *event) {
 
 qn_status qn_engine_take_times(qn_engine *e) {
     qn_event events[BATCH];
-    for (int thread = 0; thread < qn_events_thread_count(e->timing); thread++) {
+    for (int thread = 0; thread < qn_events_thread_count(timing_of(e)); thread++) {
         size_t n;
-        while ((n = qn_events_take(e->timing, thread, events, BATCH)) > 0) {
+        while ((n = qn_events_take(timing_of(e), thread, events, BATCH)) > 0) {
             for (size_t i = 0; i < n; i++)
                 QN_TRY(take_event(e, &events[i]));
         }

@@ -177,7 +177,7 @@ static qn_status make_engine(qn_trainer *t) {
     qn_program_options programs[QN_TRAINER_PROGRAMS];
     qn_trainer_describe(o, programs);
     QN_TRY(qn_engine_create(&options, programs, QN_TRAINER_PROGRAMS, &t->engine));
-    t->engine->refuses_infinite = true; /* samples and targets are all that it has */
+    t->engine->run.refuses_infinite = true; /* samples and targets are all that it has */
     t->options.engine = *qn_engine_get_options(t->engine);
     t->options.engine.plan_later = is_later;
     t->label_bytes = qn_engine_input_at(t->engine, QN_TRAINER_EVALUATION, 1).bytes;

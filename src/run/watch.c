@@ -4,6 +4,7 @@
 #include "device/device.h"
 #include "ops/ops.h"
 #include "run/engine.h"
+#include "run/inspect.h"
 
 const char *qn_engine_program_name(const qn_engine *engine, int program) {
     return qn_engine_get_program(engine, program)->name;

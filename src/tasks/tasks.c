@@ -8,7 +8,7 @@
 #include "os/heap.h"
 #include "os/os.h"
 #include "os/process/group.h"
-#include "run/engine.h"
+#include "run/inspect.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -10,6 +10,7 @@
 - functions outside src/kernels are at most 60 lines long, nine of ten at most 30;
 - only src/cli prints or exits;
 - no operator of src/device compares operands' addresses: what is in place, the plan says;
+- only src/run includes the engine's contents and its policies (run/engine.h, run/policy.h): others ask run/inspect.h;
 - passes, plans and what runs them ask an operator's properties (graph/op.h), never which one it is.
 """
 import pathlib
@@ -59,6 +60,8 @@ def check_floors(path, text):
     """Yields complaints about includes."""
     own = floor_of(path)
     for number, line in enumerate(text.split("\n"), 1):
+        if re.match(r'#include "run/(engine|policy|offload)\.h"', line) and path.parts[0] == "src" and own != "run":
+            yield f"{path}:{number}: what is in an engine is for src/run alone; ask run/inspect.h"
         match = re.match(r'#include "(\w+)/', line)
         if not match or match.group(1) not in FLOORS or own not in FLOORS:
             continue

@@ -112,7 +112,7 @@ static qn_status begin_report(planning *p) {
     r->is_measured = use.is_measured;
     r->planning_ns = use.planning_ns;
     r->planner_bytes = use.planner_bytes;
-    p->machine = r->machine = &engine->machine;
+    p->machine = r->machine = qn_engine_get_machine(engine);
     QN_TRY(find_isa(&r->isa));
     r->programs = qn_arena_allocate(&p->memory, (size_t)r->n_programs, sizeof *r->programs);
     if (!r->programs)

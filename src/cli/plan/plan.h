@@ -6,7 +6,7 @@
 #include "cli/settings.h"
 #include "format/plan_file.h"
 #include "report/plan_report.h"
-#include "run/engine.h"
+#include "run/inspect.h"
 
 struct planning;
 

@@ -17,7 +17,7 @@
 #include "os/affinity.h"
 #include "os/heap.h"
 #include "os/os.h"
-#include "run/engine.h"
+#include "run/inspect.h"
 #include "tensor/tensor.h"
 
 #include <stdio.h>

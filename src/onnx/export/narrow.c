@@ -4,7 +4,7 @@
  * is run for that. Left out: whole numbers of other widths, which stay floats, unrounded. */
 #include "base/status.h"
 #include "onnx/export/export.h"
-#include "run/engine.h"
+#include "run/inspect.h"
 
 #include <math.h>
 #include <string.h>

@@ -4,6 +4,8 @@
 #include "base/status.h"
 #include "os/os.h"
 #include "os/process/cpu_time.h"
+#include "run/inspect.h"
+#include "run/policy.h"
 #include "run/rehearsal.h"
 #include "run/timing.h"
 
@@ -83,25 +85,25 @@ static qn_status plan_timetable(qn_engine *e, const qn_program *p, const qn_time
 
 /* All that is held counts, and what others hold. */
 static size_t uncounted_bytes(const qn_engine *e) {
-    return e->outside_bytes + e->planned_bytes + sizeof *e;
+    return e->memory.outside_bytes + e->memory.planned_bytes + sizeof *e;
 }
 
 /* An arena of another size for all plans; nothing is in the old one yet. Where there is no memory
  * for it, one of the old size. */
 static qn_status change_arena(qn_engine *e, size_t bytes) {
-    const size_t old_bytes = e->arena_bytes;
+    const size_t old_bytes = e->memory.arena_bytes;
     if (bytes == old_bytes)
         return QN_OK;
-    qn_release(&e->shared, e->arena, 1, old_bytes);
-    e->arena = NULL;
-    e->arena_bytes = 0;
-    qn_status status = qn_allocate(&e->shared, 1, bytes, &e->arena);
+    qn_release(&e->shared, e->memory.arena, 1, old_bytes);
+    e->memory.arena = NULL;
+    e->memory.arena_bytes = 0;
+    qn_status status = qn_allocate(&e->shared, 1, bytes, &e->memory.arena);
     if (status == QN_OK)
-        e->arena_bytes = bytes;
-    else if (qn_allocate(&e->shared, 1, old_bytes, &e->arena) == QN_OK)
-        e->arena_bytes = old_bytes;
-    for (int i = 0; i < e->n_programs && e->arena; i++)
-        qn_executor_set_arena(e->programs[i].executor, e->arena);
+        e->memory.arena_bytes = bytes;
+    else if (qn_allocate(&e->shared, 1, old_bytes, &e->memory.arena) == QN_OK)
+        e->memory.arena_bytes = old_bytes;
+    for (int i = 0; i < e->n_programs && e->memory.arena; i++)
+        qn_executor_set_arena(e->programs[i].executor, e->memory.arena);
     return status;
 }
 
@@ -136,7 +138,7 @@ static qn_status make_executor(qn_engine *e, qn_core_plans *c, qn_program *p) {
 
 /* In training the arena stays as it is: a larger one would be memory that nobody asked for. */
 static qn_status make_room(qn_engine *e, const qn_core_plans *c) {
-    if (c->other_plan->arena_bytes <= e->arena_bytes)
+    if (c->other_plan->arena_bytes <= e->memory.arena_bytes)
         return QN_OK;
     if (e->options.cores == QN_CORES_LATER)
         return qn_fail(QN_ERROR_MEMORY, "the schedule needs a larger arena");
@@ -148,7 +150,7 @@ qn_status qn_cores_open(const qn_core_trying *y) {
     QN_TRY(plan_timetable(y->e, y->p, y->t, c));
     QN_TRY(make_room(y->e, c));
     QN_TRY(make_executor(y->e, c, y->p));
-    qn_executor_set_arena(c->other_executor, y->e->arena);
+    qn_executor_set_arena(c->other_executor, y->e->memory.arena);
     return QN_OK;
 }
 
@@ -157,7 +159,7 @@ static qn_status fit_arena(qn_engine *e, const qn_core_plans *c, size_t usual_by
     const size_t bytes = c->other_plan ? c->other_plan->arena_bytes : 0;
     QN_TRY(change_arena(e, bytes > usual_bytes ? bytes : usual_bytes));
     if (c->other_plan)
-        qn_executor_set_arena(c->other_executor, e->arena);
+        qn_executor_set_arena(c->other_executor, e->memory.arena);
     return QN_OK;
 }
 
@@ -195,7 +197,7 @@ static void go_back(const qn_core_trying *y, const qn_core_plans *before) {
     c->use.n_profiled = use.n_profiled;
     c->use.planning_ns = use.planning_ns;
     if (c->other_executor)
-        qn_executor_set_arena(c->other_executor, y->e->arena);
+        qn_executor_set_arena(c->other_executor, y->e->memory.arena);
 }
 
 void qn_cores_settle(const qn_core_trying *y, const qn_core_plans *before, bool is_good,
@@ -231,8 +233,8 @@ static qn_status keep_curves(qn_engine *e, qn_core_plans *c, const qn_tasks *tas
 }
 
 const qn_curve *qn_cores_curves(const qn_engine *e, int32_t *n) {
-    *n = e->cores && e->cores->curves ? (int32_t)e->cores->n_curves : 0;
-    return *n > 0 ? e->cores->curves : NULL;
+    *n = qn_cores_of(e) && qn_cores_of(e)->curves ? (int32_t)qn_cores_of(e)->n_curves : 0;
+    return *n > 0 ? qn_cores_of(e)->curves : NULL;
 }
 
 qn_status qn_cores_choose(qn_core_trying *y) {
@@ -247,10 +249,10 @@ qn_status qn_cores_choose(qn_core_trying *y) {
 
 bool qn_cores_schedule(const qn_engine *e, const qn_timetable **predicted,
                        const qn_timetable **seen) {
-    if (!e->cores || e->cores->use.is_cached || e->cores->use.rehearsed_ns <= 0)
+    if (!qn_cores_of(e) || qn_cores_of(e)->use.is_cached || qn_cores_of(e)->use.rehearsed_ns <= 0)
         return false;
-    *predicted = &e->cores->schedule;
-    *seen = &e->cores->seen;
+    *predicted = &qn_cores_of(e)->schedule;
+    *seen = &qn_cores_of(e)->seen;
     return true;
 }
 
@@ -411,12 +413,13 @@ static qn_status make(qn_engine *e, qn_core_plans *c) {
 static qn_status make_within(qn_engine *e, qn_core_plans *c) {
     const size_t budget = e->options.memory_budget_bytes, uncounted = uncounted_bytes(e);
     const size_t limit_bytes = e->counter.limit_bytes, n_refused = e->counter.n_refused;
-    const size_t usual_bytes = e->arena_bytes;
+    const size_t usual_bytes = e->memory.arena_bytes;
     if (budget > 0)
         qn_counter_set_limit(&e->counter, budget > uncounted ? budget - uncounted : 1);
     const qn_status status = make(e, c);
     qn_counter_set_limit(&e->counter, limit_bytes);
-    const bool is_over = status == QN_ERROR_MEMORY && e->counter.n_refused != n_refused && e->arena;
+    const bool is_over =
+        status == QN_ERROR_MEMORY && e->counter.n_refused != n_refused && e->memory.arena;
     if (is_over) {
         e->counter.n_refused = n_refused;
         c->use.is_over_budget = true;
@@ -441,19 +444,20 @@ static bool may_wait(const qn_engine *e) {
 }
 
 static bool is_possible(const qn_engine *e, int program) {
-    return e->options.cores != QN_CORES_ONE_BY_ONE && !e->options.plan_only && !e->live_budget &&
-           e->options.n_threads > 1 && e->arena_bytes > 0 && program >= 0 &&
-           !e->programs[program].plan->lanes && (e->options.cores != QN_CORES_LATER || may_wait(e));
+    return e->options.cores != QN_CORES_ONE_BY_ONE && !e->options.plan_only && program >= 0 &&
+           !qn_policies_that_runs(e, program) && e->options.n_threads > 1 &&
+           e->memory.arena_bytes > 0 && !e->programs[program].plan->lanes &&
+           (e->options.cores != QN_CORES_LATER || may_wait(e));
 }
 
-qn_status qn_engine_plan_cores(qn_engine *e) {
+static qn_status start(qn_engine *e) {
     const int program = find_program(e);
     qn_core_plans *c;
     if (!is_possible(e, program))
         return QN_OK;
     QN_TRY(qn_allocate(&e->allocator, 1, sizeof *c, &c));
     *c = (qn_core_plans){.program = program, .get_idle_ns = qn_idle_cpu_ns};
-    e->cores = c;
+    e->policies[QN_POLICY_CORES] = c;
     c->use.n_cores = e->options.n_threads < QN_MAX_LANES ? e->options.n_threads : QN_MAX_LANES;
     c->n_threads = c->use.n_threads_used = qn_team_size(e->team);
     if (e->options.cores == QN_CORES_LATER)
@@ -465,8 +469,8 @@ qn_status qn_engine_plan_cores(qn_engine *e) {
     return QN_OK;
 }
 
-void qn_engine_destroy_cores(qn_engine *e) {
-    qn_core_plans *c = e->cores;
+static void stop(qn_engine *e) {
+    qn_core_plans *c = qn_cores_of(e);
     if (!c)
         return;
     /* It lost its first comparison: the next engine measures anew. */
@@ -476,9 +480,9 @@ void qn_engine_destroy_cores(qn_engine *e) {
     qn_cores_drop(c);
     qn_timetable_deinit(&c->schedule);
     qn_timetable_deinit(&c->seen);
-    qn_release(&e->allocator, e->cores->curves, e->cores->n_curves + 1, sizeof *e->cores->curves);
-    qn_release(&e->allocator, e->cores, 1, sizeof *e->cores);
-    e->cores = NULL;
+    qn_release(&e->allocator, c->curves, c->n_curves + 1, sizeof *c->curves);
+    qn_release(&e->allocator, c, 1, sizeof *c);
+    e->policies[QN_POLICY_CORES] = NULL;
 }
 
 /* ---- running ---- */
@@ -486,32 +490,32 @@ void qn_engine_destroy_cores(qn_engine *e) {
 /* While the engine is watched, records belong to one plan. */
 static int find_way(const qn_engine *e, const qn_core_plans *c) {
     if (c->later)
-        return e->events ? QN_CORES_ALL : qn_cores_later_way(c);
-    if (e->events)
+        return e->run.events ? QN_CORES_ALL : qn_cores_later_way(c);
+    if (e->run.events)
         return c->other_plan && c->use.is_beside ? QN_CORES_BESIDE : QN_CORES_ALL;
     return c->adapting.way;
 }
 
 static bool is_finding(const qn_engine *e, const qn_core_plans *c) {
-    return c->later && !e->events;
+    return c->later && !e->run.events;
 }
 
 void qn_engine_limit_threads(qn_engine *e, int n) {
-    if (e->n_team_threads == 0)
-        e->n_team_threads = qn_team_size(e->team);
-    e->most_threads = n < 1 ? 1 : n;
+    if (e->run.n_team_threads == 0)
+        e->run.n_team_threads = qn_team_size(e->team);
+    e->run.most_threads = n < 1 ? 1 : n;
 }
 
 static int limit(const qn_engine *e, int n) {
-    return e->most_threads > 0 && e->most_threads < n ? e->most_threads : n;
+    return e->run.most_threads > 0 && e->run.most_threads < n ? e->run.most_threads : n;
 }
 
-void qn_cores_begin_run(qn_engine *e, int program) {
-    qn_core_plans *c = e->cores;
-    if (e->most_threads > 0 && e->team)
-        qn_team_begin_turn(e->team, limit(e, e->n_team_threads));
+static qn_status begin_run(qn_engine *e, int program) {
+    qn_core_plans *c = qn_cores_of(e);
+    if (e->run.most_threads > 0 && e->team)
+        qn_team_begin_turn(e->team, limit(e, e->run.n_team_threads));
     if (!c || c->program != program)
-        return;
+        return QN_OK;
     if (is_finding(e, c)) {
         if (c->is_beside)
             exchange(c, &e->programs[program]);
@@ -524,17 +528,18 @@ void qn_cores_begin_run(qn_engine *e, int program) {
     qn_team_begin_turn(
         e->team, limit(e, is_finding(e, c) ? qn_cores_later_threads(c) : qn_cores_threads(c, way)));
     c->begin_ns = qn_clock_ns();
+    return QN_OK;
 }
 
-const qn_watch *qn_cores_watch(const qn_engine *e, int program) {
-    const qn_core_plans *c = e->cores;
+static const qn_watch *watch(const qn_engine *e, int program) {
+    const qn_core_plans *c = qn_cores_of(e);
     const bool is_finding = c && c->program == program && c->later;
     return is_finding && limit(e, c->n_threads) == c->n_threads ? qn_cores_later_watch(c) : NULL;
 }
 
 /* Results stay where they are until the next run. */
-void qn_cores_end_run(qn_engine *e, int program) {
-    qn_core_plans *c = e->cores;
+static void end_run(qn_engine *e, int program) {
+    qn_core_plans *c = qn_cores_of(e);
     if (!c || c->program != program)
         return;
     const double ns = (double)(qn_clock_ns() - c->begin_ns);
@@ -543,11 +548,20 @@ void qn_cores_end_run(qn_engine *e, int program) {
         return; /* its times are of no way */
     if (is_finding(e, c))
         qn_cores_note_later(c, ns);
-    else if (!e->events)
+    else if (!e->run.events)
         qn_cores_note(c, ns);
 }
 
 qn_cores_use qn_engine_get_cores(const qn_engine *e) {
     QN_NEED_OR(e, "engine", (qn_cores_use){0});
-    return e->cores && !e->cores->later ? e->cores->use : (qn_cores_use){0};
+    return qn_cores_of(e) && !qn_cores_of(e)->later ? qn_cores_of(e)->use : (qn_cores_use){0};
 }
+
+const qn_policy qn_policy_cores = {
+    .name = "cores",
+    .start = start,
+    .begin_run = begin_run,
+    .end_run = end_run,
+    .watch = watch,
+    .stop = stop,
+};

@@ -49,8 +49,8 @@ typedef struct qn_core_adapting {
     qn_core_way ways[QN_CORES_WAYS];
 } qn_core_adapting;
 
-/* What an engine with options.cores holds. The program's plan and executor are those of
- * `is_beside`; the others are kept here. */
+/* The state of the policy qn_policy_cores (run/policy.h). The program's plan and executor are those
+ * of `is_beside`; the others are kept here. */
 typedef struct qn_core_plans {
     int program;
     qn_plan *other_plan;
@@ -72,22 +72,14 @@ typedef struct qn_core_plans {
     qn_cores_use use;
 } qn_core_plans;
 
+/* Of an engine; null: its operations run one by one. */
+static inline qn_core_plans *qn_cores_of(const qn_engine *engine) {
+    return engine->policies[QN_POLICY_CORES];
+}
+
 /* So many cores like those of facts (null, or without caches measured: typical ones), with the
  * watts of the wish where it has some. */
 qn_cores qn_cores_for(const qn_cores *facts, const qn_core_wish *wish, int n);
-
-/* After the engine is planned: makes the second plan of its first training program, if its options
- * ask for it and a schedule is predicted to be faster. */
-qn_status qn_engine_plan_cores(qn_engine *engine);
-void qn_engine_destroy_cores(qn_engine *engine);
-
-/* Before a run of a program: takes the plan whose turn it is. After it: notes its time. */
-void qn_cores_begin_run(qn_engine *engine, int program);
-void qn_cores_end_run(qn_engine *engine, int program);
-
-/* Where a run of a program is recorded for itself, while nobody watches the engine; null: nowhere.
- */
-const qn_watch *qn_cores_watch(const qn_engine *engine, int program);
 
 /* Measured curves of the first training program's steps, one by one; null: none were. */
 const qn_curve *qn_cores_curves(const qn_engine *engine, int32_t *n);

@@ -12,22 +12,23 @@
 /* ---- what is kept ---- */
 
 const qn_device_choice *qn_engine_device_choice(const qn_engine *e) {
-    return e->device_choice;
+    return qn_offload_of(e)->choice;
 }
 
 void qn_device_choice_destroy(qn_engine *e) {
-    qn_device_choice *p = e->device_choice;
+    qn_device_choice *p = qn_offload_of(e)->choice;
     if (!p)
         return;
     qn_release(&e->allocator, p->ns, (size_t)p->n_nodes * 2 + 1, sizeof *p->ns);
     qn_release(&e->allocator, p->site_of, (size_t)p->n_nodes + 1, sizeof *p->site_of);
     qn_release(&e->allocator, p, 1, sizeof *p);
-    e->device_choice = NULL;
+    qn_offload_of(e)->choice = NULL;
 }
 
 static qn_status create(qn_engine *e, int program, int32_t n_nodes) {
-    QN_TRY(qn_allocate(&e->allocator, 1, sizeof *e->device_choice, &e->device_choice));
-    qn_device_choice *p = e->device_choice;
+    QN_TRY(
+        qn_allocate(&e->allocator, 1, sizeof *qn_offload_of(e)->choice, &qn_offload_of(e)->choice));
+    qn_device_choice *p = qn_offload_of(e)->choice;
     p->program = program;
     p->n_nodes = n_nodes;
     QN_TRY(qn_allocate(&e->allocator, (size_t)n_nodes * 2 + 1, sizeof *p->ns, &p->ns));
@@ -73,7 +74,7 @@ static qn_status measure_all(comparison *c, qn_way way) {
 /* ---- what is preferred ---- */
 
 static void set_wish(comparison *c) {
-    const qn_device_model *m = c->e->machine.devices[c->e->opened_device].device->model;
+    const qn_device_model *m = qn_offload_opened(c->e)->device->model;
     qn_device_wish *wish = &c->found->wish;
     *wish = c->e->options.device_wish;
     c->found->model = m;
@@ -108,7 +109,7 @@ static void fill_joules(qn_device_way *r) {
 
 /* Takes the name that a resumed run is to have. */
 static qn_status take_name(qn_engine *e, const qn_program *p) {
-    return qn_engine_name_device(e, e->machine.devices[e->opened_device].device->name, p);
+    return qn_engine_name_device(e, qn_offload_opened(e)->device->name, p);
 }
 
 static qn_status leave_both(comparison *c) {
@@ -150,7 +151,7 @@ static qn_status try_both(comparison *c) {
 /* The CPU is what there is now, unless both were measured. */
 static qn_status take_best(comparison *c) {
     qn_device_choice *f = c->found;
-    const bool is_both = c->e->device > 0;
+    const bool is_both = qn_engine_device(c->e) > 0;
     f->chosen = QN_WAY_CPU;
     for (int way = QN_WAY_DEVICE; way < QN_WAYS; way++) {
         if (cost_of(c, (qn_way)way) < cost_of(c, f->chosen))
@@ -202,7 +203,7 @@ static qn_status place_pieces(comparison *c, qn_placing *p, bool *is_mixed) {
     int16_t *site_of;
     int64_t ns;
     for (int device = c->device; device >= 0; device -= c->device) {
-        if (c->e->device != device)
+        if (qn_engine_device(c->e) != device)
             QN_TRY(qn_engine_change_device(c->e, device));
         QN_TRY(qn_rehearsal_run(c->r, c->r->program->executor, NULL, &ns));
         QN_TRY(qn_placing_measure(p, c->r));
@@ -237,12 +238,11 @@ static qn_status try_pieces(comparison *c) {
     qn_device_choice *f = c->found;
     qn_program *p = c->placing.program;
     int16_t *site_of = p->site_of;
-    const int device = c->e->device;
+    const int device = qn_engine_device(c->e);
     const int64_t pieces = count_pieces(c);
     if (pieces == 0)
         return QN_OK;
-    QN_TRY(
-        qn_engine_name_device(c->e, c->e->machine.devices[c->e->opened_device].device->name, NULL));
+    QN_TRY(qn_engine_name_device(c->e, qn_offload_opened(c->e)->device->name, NULL));
     const qn_status status = measure_pieces(c, pieces);
     const bool is_lost = status == QN_ERROR_DEVICE;
     if (status != QN_OK && !is_lost)
@@ -384,10 +384,10 @@ static qn_status compare_modelled(comparison *c) {
 
 static qn_status compare(qn_engine *e, const qn_rehearsal *r) {
     const int program = (int)(r->program - e->programs);
-    comparison c = {.e = e, .r = r, .device = e->device};
+    comparison c = {.e = e, .r = r, .device = qn_engine_device(e)};
     QN_TRY(qn_placing_begin(e, &e->programs[program], &c.placing));
     qn_status status = create(e, program, c.placing.n_nodes);
-    c.found = e->device_choice;
+    c.found = qn_offload_of(e)->choice;
     if (status == QN_OK)
         set_wish(&c);
     if (status == QN_OK)
@@ -405,18 +405,20 @@ static qn_status choose(qn_engine *e, const qn_program *p) {
 }
 
 static bool is_placed(const qn_engine *e) {
-    return e->device > 0 && !e->options.plan_only && qn_device_is_chosen(e->device_name);
+    return qn_engine_device(e) > 0 && !e->options.plan_only &&
+           qn_device_is_chosen(qn_offload_of(e)->name);
 }
 
 qn_status qn_engine_choose_device(qn_engine *e) {
     int i = 0;
-    if (!e->is_device_tried && !is_placed(e))
+    if (!qn_offload_of(e)->is_tried && !is_placed(e))
         return QN_OK;
     while (i + 1 < e->n_programs && !e->programs[i].training)
         i++;
-    if (e->device > 0)
+    if (qn_engine_device(e) > 0)
         QN_TRY(choose(e, &e->programs[i]));
-    if (!e->is_device_tried)
+    if (!qn_offload_of(e)->is_tried)
         return QN_OK;
-    return e->device > 0 ? take_name(e, &e->programs[i]) : qn_engine_name_device(e, "cpu", NULL);
+    return qn_engine_device(e) > 0 ? take_name(e, &e->programs[i])
+                                   : qn_engine_name_device(e, "cpu", NULL);
 }

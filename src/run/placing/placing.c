@@ -105,7 +105,7 @@ static double rate_of(const qn_placing_copies *c) {
 /* What is to be placed; sites has room for both. */
 static qn_siting siting_of(const qn_placing *p, qn_site sites[2]) {
     sites[0] = (qn_site){.space = 0, .watts = p->wish.cpu_watts};
-    const qn_machine_device *device = &p->engine->machine.devices[p->engine->opened_device];
+    const qn_machine_device *device = qn_offload_opened(p->engine);
     const int16_t space = device->first_space;
     sites[1] = (qn_site){.space = space > 0,
                          .can_be_lost = device->device->is_lost != NULL,

@@ -5,6 +5,7 @@
 #define QN_RUN_PLACING_PLACING_H
 
 #include "plan/placement/siting.h"
+#include "run/offload.h"
 #include "run/rehearsal.h"
 
 /* Copies one way. */

@@ -12,11 +12,11 @@ const qn_swap_speed qn_within_copies = {
     .write_bytes_per_ns = 6, .read_bytes_per_ns = 6, .latency_ns = 10000};
 
 static int space_of(const qn_engine *e) {
-    return e->device > 0 ? e->machine.devices[e->device].first_space : 0;
+    return qn_engine_device(e) > 0 ? e->machine.devices[qn_engine_device(e)].first_space : 0;
 }
 
 size_t qn_within_fixed(const qn_engine *e) {
-    return space_of(e) > 0 && e->resident ? e->resident->bytes : 0;
+    return space_of(e) > 0 && qn_offload_of(e)->resident ? qn_offload_of(e)->resident->bytes : 0;
 }
 
 size_t qn_within_device_bytes(const qn_engine *e) {

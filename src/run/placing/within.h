@@ -4,7 +4,7 @@
 #ifndef QN_RUN_PLACING_WITHIN_H
 #define QN_RUN_PLACING_WITHIN_H
 
-#include "run/engine.h"
+#include "run/offload.h"
 
 /* Bytes of the device's own memory: what stays there from step to step, and all with the plans that
  * there are; 0 where it has none. */

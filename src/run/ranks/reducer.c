@@ -1,11 +1,23 @@
-/* See reducer.h. The sums of all gradients are one row of elements, in the order in which the
+/* Gradients of several processes for one step (os/ranks.h). The batches that are accumulated for a
+ * step are dealt out to the ranks in turn; each rank runs one at a time. Their gradients are added
+ * in the order of the batches, element by element, by the rank that owns the element: what one
+ * process computes, which adds them in that order too. Messages leave while the backward pass goes
+ * on, a group of parameters at a time. What nodes change in place during a batch (running
+ * statistics of batch norm) is done again for all ranks' batches in their order.
+ *
+ * Guarantees: parameters, state and sums have the bits of one process; after a failure before the
+ * update they are those before the step.
+ *
+ * The sums of all gradients are one row of elements, in the order in which the
  * backward pass finishes them, cut into groups. Rank i owns part i of each group:
  *     1. when a group is finished, its parts go to their owners
  *     2. an owner adds the parts of all ranks to its total, in the order of ranks
  *     3. after the step's last batch the totals go to all ranks
  * So a step sends, per rank, (ranks - 1) / ranks of the gradients' bytes for each of its batches,
  * and once more at its end. */
-#include "run/ranks/reducer.h"
+#include "os/ranks.h"
+#include "run/offload.h"
+#include "run/policy.h"
 
 #include "base/memory.h"
 #include "base/status.h"
@@ -42,7 +54,7 @@ typedef struct stop {
     int group, note; /* less than 0: none */
 } stop;
 
-struct qn_reducer {
+typedef struct reducer {
     qn_engine *engine;
     qn_ranks *ranks;
     const qn_allocator *allocator;
@@ -65,17 +77,17 @@ struct qn_reducer {
     char *step_saved;  /* (saved_bytes): before the step */
     char *batch_saved; /* (saved_bytes): before the batches of this time */
     bool is_in_step, is_broken;
-};
+} reducer;
 
-static const qn_program *program_of(const qn_reducer *r) {
+static const qn_program *program_of(const reducer *r) {
     return qn_engine_get_program(r->engine, r->program);
 }
 
-static size_t part_begin(const qn_reducer *r, const group *g, int rank) {
+static size_t part_begin(const reducer *r, const group *g, int rank) {
     return g->n * (size_t)rank / (size_t)r->n;
 }
 
-static size_t part_size(const qn_reducer *r, const group *g, int rank) {
+static size_t part_size(const reducer *r, const group *g, int rank) {
     return part_begin(r, g, rank + 1) - part_begin(r, g, rank);
 }
 
@@ -91,12 +103,12 @@ static int32_t changed_value(const qn_graph *graph, const qn_node *node, int out
     return v;
 }
 
-static int find_sum(const qn_reducer *r, const char *name) {
+static int find_sum(const reducer *r, const char *name) {
     const qn_stored_tensor *found = qn_store_find(&r->engine->sums, name);
     return found ? (int)(found - r->engine->sums.tensors) : -1;
 }
 
-static qn_status add_changed(qn_reducer *r, const char *name) {
+static qn_status add_changed(reducer *r, const char *name) {
     const qn_stored_tensor *tensor = qn_store_find(&r->engine->store, name);
     if (!tensor)
         return qn_fail(QN_ERROR_UNSUPPORTED,
@@ -121,7 +133,7 @@ static bool is_overwritten_input(const qn_node *node, int input) {
 }
 
 /* Its inputs but for what it changes are copied when it has run. */
-static qn_status add_note(qn_reducer *r, int32_t step, const qn_node *node) {
+static qn_status add_note(reducer *r, int32_t step, const qn_node *node) {
     const qn_graph *graph = program_of(r)->graph;
     note *to = &r->notes[r->n_notes++];
     *to = (note){.step = step};
@@ -139,7 +151,7 @@ static qn_status add_note(qn_reducer *r, int32_t step, const qn_node *node) {
 }
 
 /* What a batch changes, later nodes of it must not read: other ranks' changes are not there yet. */
-static qn_status check_unread(const qn_reducer *r, const qn_node *node) {
+static qn_status check_unread(const reducer *r, const qn_node *node) {
     const qn_graph *graph = program_of(r)->graph;
     for (int i = 0; i < node->n_inputs; i++) {
         const int32_t v = node->inputs[i].id;
@@ -152,7 +164,7 @@ static qn_status check_unread(const qn_reducer *r, const qn_node *node) {
     return QN_OK;
 }
 
-static qn_status sort_step(qn_reducer *r, int32_t step) {
+static qn_status sort_step(reducer *r, int32_t step) {
     const qn_program *p = program_of(r);
     const qn_node *node = p->graph->nodes[p->plan->steps[step].node];
     bool is_note = false;
@@ -173,7 +185,7 @@ static qn_status sort_step(qn_reducer *r, int32_t step) {
 }
 
 /* By the steps that finish them; equal ones as they are listed. */
-static void sort_tensors(qn_reducer *r) {
+static void sort_tensors(reducer *r) {
     for (int i = 0; i < r->n_tensors; i++) {
         int k = i;
         for (; k > 0 && r->ready[r->order[k - 1]] > r->ready[i]; k--)
@@ -182,7 +194,7 @@ static void sort_tensors(qn_reducer *r) {
     }
 }
 
-static qn_status cut_groups(qn_reducer *r) {
+static qn_status cut_groups(reducer *r) {
     const qn_stored_tensor *tensors = r->engine->sums.tensors;
     for (int i = 0; i < r->n_tensors;) {
         group *g = &r->groups[r->n_groups++];
@@ -200,7 +212,7 @@ static qn_status cut_groups(qn_reducer *r) {
     return QN_OK;
 }
 
-static void list_stops(qn_reducer *r) {
+static void list_stops(reducer *r) {
     int g = 0, k = 0;
     while (g < r->n_groups || k < r->n_notes) {
         const group *next = &r->groups[g];
@@ -212,7 +224,7 @@ static void list_stops(qn_reducer *r) {
     }
 }
 
-static qn_status allocate_lists(qn_reducer *r) {
+static qn_status allocate_lists(reducer *r) {
     const size_t n = (size_t)r->n_tensors;
     r->n_steps = (size_t)program_of(r)->plan->n_steps;
     QN_TRY(qn_allocate(r->allocator, n, sizeof *r->order, &r->order));
@@ -223,7 +235,7 @@ static qn_status allocate_lists(qn_reducer *r) {
     return qn_allocate(r->allocator, n + r->n_steps, sizeof *r->stops, &r->stops);
 }
 
-static qn_status allocate_buffers(qn_reducer *r) {
+static qn_status allocate_buffers(reducer *r) {
     const size_t n = (size_t)r->n;
     QN_TRY(qn_allocate(r->allocator, r->n_elements, r->real_bytes, &r->row));
     QN_TRY(qn_allocate(r->allocator, n * r->n_own, r->real_bytes, &r->parts));
@@ -237,7 +249,7 @@ static qn_status allocate_buffers(qn_reducer *r) {
 
 /* The row and all parts are the sums once each. A node of the forward pass is noted with its
  * inputs, which are as small as what it changes. */
-size_t qn_reducer_bytes(const qn_engine *e) {
+static size_t reserve(const qn_engine *e) {
     const size_t n = (size_t)qn_ranks_count(e->options.ranks);
     size_t n_nodes = 0, changed_bytes = 0;
     if (n == 1)
@@ -250,7 +262,7 @@ size_t qn_reducer_bytes(const qn_engine *e) {
     }
     return 2 * e->sums.bytes + e->sums.bytes / n + (n + 3) * changed_bytes +
            n_nodes * (sizeof(note) + sizeof(changed) + sizeof(stop)) +
-           (size_t)e->sums.n_tensors * (sizeof(group) + sizeof(stop) + 64) + sizeof(qn_reducer);
+           (size_t)e->sums.n_tensors * (sizeof(group) + sizeof(stop) + 64) + sizeof(reducer);
 }
 
 static qn_status check_engine(const qn_engine *e) {
@@ -269,17 +281,17 @@ static qn_status check_engine(const qn_engine *e) {
                        "ranks share the steps of one training program, and "
                        "this model has %d; train without mpirun",
                        n_training);
-    if (e->device != 0)
+    if (qn_engine_device(e) != 0)
         return qn_fail(QN_ERROR_UNSUPPORTED, "under mpirun, steps run on the CPU only: leave out "
                                              "--device");
-    if (e->live_budget || o->swap_folder)
+    if (o->budget_changes || o->swap_folder)
         return qn_fail(QN_ERROR_UNSUPPORTED, "under mpirun, a budget neither changes nor swaps: "
                                              "leave out --swap, --budget-file and "
                                              "--memory-pressure");
     return QN_OK;
 }
 
-static qn_status fill(qn_reducer *r) {
+static qn_status fill(reducer *r) {
     qn_engine *e = r->engine;
     while (!e->programs[r->program].training)
         r->program++;
@@ -296,25 +308,7 @@ static qn_status fill(qn_reducer *r) {
     return allocate_buffers(r);
 }
 
-qn_status qn_reducer_create(qn_engine *engine, qn_reducer **reducer) {
-    qn_reducer *r;
-    QN_TRY(check_engine(engine));
-    QN_TRY(qn_allocate(&engine->allocator, 1, sizeof *r, &r));
-    r->engine = engine;
-    r->ranks = engine->options.ranks;
-    r->allocator = &engine->allocator;
-    const qn_status status = fill(r);
-    if (status != QN_OK) {
-        qn_reducer_destroy(r);
-        return status;
-    }
-    *reducer = r;
-    return QN_OK;
-}
-
-void qn_reducer_destroy(qn_reducer *r) {
-    if (!r)
-        return;
+static void release(reducer *r) {
     const qn_allocator *a = r->allocator;
     const size_t n = (size_t)r->n, n_tensors = (size_t)r->n_tensors;
     qn_release(a, r->order, n_tensors, sizeof *r->order);
@@ -333,19 +327,35 @@ void qn_reducer_destroy(qn_reducer *r) {
     qn_release(a, r, 1, sizeof *r);
 }
 
+static qn_status create(qn_engine *engine) {
+    reducer *r;
+    QN_TRY(check_engine(engine));
+    QN_TRY(qn_allocate(&engine->allocator, 1, sizeof *r, &r));
+    r->engine = engine;
+    r->ranks = engine->options.ranks;
+    r->allocator = &engine->allocator;
+    const qn_status status = fill(r);
+    if (status != QN_OK) {
+        release(r);
+        return status;
+    }
+    engine->policies[QN_POLICY_RANKS] = r;
+    return QN_OK;
+}
+
 /* ---- what batches change in place ---- */
 
-static void keep_changed(const qn_reducer *r, char *to) {
+static void keep_changed(const reducer *r, char *to) {
     for (int i = 0; i < r->n_changed; i++)
         memcpy(to + r->stored[i].saved, r->stored[i].tensor->data, r->stored[i].tensor->bytes);
 }
 
-static void put_back(const qn_reducer *r, const char *from) {
+static void put_back(const reducer *r, const char *from) {
     for (int i = 0; i < r->n_changed; i++)
         memcpy(r->stored[i].tensor->data, from + r->stored[i].saved, r->stored[i].tensor->bytes);
 }
 
-static void take_note(const qn_reducer *r, const note *n) {
+static void take_note(const reducer *r, const note *n) {
     const qn_call *call = qn_executor_get_call(program_of(r)->executor, n->step);
     for (int i = 0; i < n->n_read; i++)
         memcpy(r->own_notes + n->offsets[i], call->in[n->inputs[i]],
@@ -353,7 +363,7 @@ static void take_note(const qn_reducer *r, const note *n) {
 }
 
 /* A noted node once more, on what a rank has read. */
-static void repeat(const qn_reducer *r, const note *n, char *notes) {
+static void repeat(const reducer *r, const note *n, char *notes) {
     qn_call call = *qn_executor_get_call(program_of(r)->executor, n->step);
     void *in[MOST_OPERANDS] = {0};
     memcpy(in, call.in, (size_t)call.node->n_inputs * sizeof *in);
@@ -363,7 +373,7 @@ static void repeat(const qn_reducer *r, const note *n, char *notes) {
     qn_device_cpu.run(&call);
 }
 
-static qn_status repeat_all(qn_reducer *r) {
+static qn_status repeat_all(reducer *r) {
     if (r->n_notes == 0)
         return QN_OK;
     QN_TRY(qn_ranks_gather(r->ranks, r->own_notes, r->note_bytes, r->all_notes));
@@ -378,7 +388,7 @@ static qn_status repeat_all(qn_reducer *r) {
 /* ---- running ---- */
 
 /* The group's gradients go to their owners, and its sums begin anew. */
-static qn_status send_group(qn_reducer *r, int index) {
+static qn_status send_group(reducer *r, int index) {
     const group *g = &r->groups[index];
     char *row = r->row + g->first * r->real_bytes, *to = row;
     for (int i = 0; i < g->n_tensors; i++) {
@@ -401,7 +411,7 @@ static qn_status send_group(qn_reducer *r, int index) {
     return QN_OK;
 }
 
-static void add(const qn_reducer *r, char *total, const char *part) {
+static void add(const reducer *r, char *total, const char *part) {
     if (r->real_bytes == sizeof(double)) {
         for (size_t i = 0; i < r->n_own; i++)
             ((double *)(void *)total)[i] += ((const double *)(const void *)part)[i];
@@ -411,7 +421,7 @@ static void add(const qn_reducer *r, char *total, const char *part) {
         ((float *)(void *)total)[i] += ((const float *)(const void *)part)[i];
 }
 
-static qn_status run_plan(qn_reducer *r, uint64_t step, const qn_watch *watch) {
+static qn_status run_plan(reducer *r, uint64_t step, const qn_watch *watch) {
     qn_executor *executor = program_of(r)->executor;
     const uint64_t seed = r->engine->options.seed;
     int32_t next = 0;
@@ -427,7 +437,7 @@ static qn_status run_plan(qn_reducer *r, uint64_t step, const qn_watch *watch) {
     return qn_executor_run_from(executor, &next, (int32_t)r->n_steps, NULL, seed, step, watch);
 }
 
-static qn_status run(qn_reducer *r, uint64_t step, const qn_watch *watch) {
+static qn_status run(reducer *r, uint64_t step, const qn_watch *watch) {
     QN_TRY(run_plan(r, step + (uint64_t)r->own, watch));
     QN_TRY(qn_ranks_wait(r->ranks));
     for (int rank = 0; rank < r->n; rank++)
@@ -435,7 +445,9 @@ static qn_status run(qn_reducer *r, uint64_t step, const qn_watch *watch) {
     return repeat_all(r);
 }
 
-qn_status qn_reducer_run(qn_reducer *r, uint64_t step, const qn_watch *watch) {
+static qn_status run_program(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
+    reducer *r = e->policies[QN_POLICY_RANKS];
+    (void)program;
     if (r->is_broken)
         return qn_fail(QN_ERROR_IO, "the other ranks are gone; continue from a checkpoint");
     if (!r->is_in_step)
@@ -447,7 +459,7 @@ qn_status qn_reducer_run(qn_reducer *r, uint64_t step, const qn_watch *watch) {
 
 /* ---- the end of a step ---- */
 
-static qn_status exchange_totals(qn_reducer *r) {
+static qn_status exchange_totals(reducer *r) {
     for (int i = 0; i < r->n_groups; i++) {
         const group *g = &r->groups[i];
         char *row = r->row + g->first * r->real_bytes;
@@ -465,7 +477,10 @@ static qn_status exchange_totals(qn_reducer *r) {
     return qn_ranks_wait(r->ranks);
 }
 
-qn_status qn_reducer_finish(qn_reducer *r) {
+static qn_status finish_step(qn_engine *e) {
+    reducer *r = e->policies[QN_POLICY_RANKS];
+    if (!r)
+        return QN_OK;
     const char *from = r->row;
     QN_TRY(exchange_totals(r));
     for (int i = 0; i < r->n_tensors; i++) {
@@ -478,7 +493,8 @@ qn_status qn_reducer_finish(qn_reducer *r) {
     return QN_OK;
 }
 
-void qn_reducer_undo(qn_reducer *r) {
+static void undo_step(qn_engine *e) {
+    reducer *r = e->policies[QN_POLICY_RANKS];
     if (r->is_in_step)
         put_back(r, r->step_saved);
     for (int i = 0; i < r->n_tensors; i++)
@@ -487,3 +503,38 @@ void qn_reducer_undo(qn_reducer *r) {
     r->is_in_step = false;
     r->is_broken = true;
 }
+
+/* ---- the policy ---- */
+
+static qn_status start(qn_engine *e) {
+    const qn_engine_options *o = &e->options;
+    return o->ranks && !o->plan_only && o->update.accumulate > 1 ? create(e) : QN_OK;
+}
+
+static bool runs(const qn_engine *e, int program) {
+    return e->policies[QN_POLICY_RANKS] && program != QN_PROGRAM_UPDATE &&
+           e->programs[program].training;
+}
+
+static int batches(const qn_engine *e) {
+    return e->policies[QN_POLICY_RANKS] ? qn_ranks_count(e->options.ranks) : 1;
+}
+
+static void destroy(qn_engine *e) {
+    if (e->policies[QN_POLICY_RANKS])
+        release(e->policies[QN_POLICY_RANKS]);
+    e->policies[QN_POLICY_RANKS] = NULL;
+}
+
+/* Only the update changes parameters, and it does not fail: a step can be undone. */
+const qn_policy qn_policy_ranks = {
+    .name = "ranks",
+    .reserve = reserve,
+    .start = start,
+    .runs = runs,
+    .run = run_program,
+    .batches = batches,
+    .finish_step = finish_step,
+    .undo_step = undo_step,
+    .stop = destroy,
+};

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "os/os.h"
 #include "os/pages.h"
+#include "run/policy.h"
 #include "run/rebudget/adapt.h"
 #include "run/rebudget/plan_cache.h"
 
@@ -18,7 +19,7 @@ typedef struct waiting {
 } waiting;
 
 /* next (n_programs) is there exactly while is_waiting. */
-struct qn_live_budget {
+typedef struct qn_live_budget {
     qn_monitor *lock;
     int is_waiting; /* atomic */
     waiting *next;
@@ -35,18 +36,22 @@ struct qn_live_budget {
     double **node_ns;    /* (n_programs): of the nodes of the built graphs */
     void *user;
     void (*changed)(void *user, const qn_budget_change *change);
-};
+} qn_live_budget;
 
 static const qn_graph *built_graph(const qn_program *p) {
     return p->base ? p->base : p->graph;
+}
+
+static qn_live_budget *live_budget_of(const qn_engine *e) {
+    return e->policies[QN_POLICY_BUDGET];
 }
 
 /* ---- making ---- */
 
 static qn_status allocate_times(qn_engine *e, int program) {
     const size_t n = (size_t)built_graph(&e->programs[program])->n_nodes;
-    return qn_allocate(&e->allocator, n, sizeof **e->live_budget->node_ns,
-                       &e->live_budget->node_ns[program]);
+    return qn_allocate(&e->allocator, n, sizeof **live_budget_of(e)->node_ns,
+                       &live_budget_of(e)->node_ns[program]);
 }
 
 /* Measured, or estimated. */
@@ -54,15 +59,15 @@ static void fill_times(qn_engine *e, int program) {
     const qn_program *p = &e->programs[program];
     const qn_graph *graph = built_graph(p);
     for (int n = 0; n < graph->n_nodes; n++)
-        e->live_budget->node_ns[program][n] = p->node_ns && p->node_ns[n] >= 0
-                                                  ? p->node_ns[n]
-                                                  : qn_estimate_ns(graph, n, &(qn_speed){0});
+        live_budget_of(e)->node_ns[program][n] = p->node_ns && p->node_ns[n] >= 0
+                                                     ? p->node_ns[n]
+                                                     : qn_estimate_ns(graph, n, &(qn_speed){0});
 }
 
-qn_status qn_live_budget_create(qn_engine *e) {
+static qn_status create(qn_engine *e) {
     qn_live_budget *c;
     QN_TRY(qn_allocate(&e->allocator, 1, sizeof *c, &c));
-    e->live_budget = c;
+    e->policies[QN_POLICY_BUDGET] = c;
     c->budget_bytes = e->options.memory_budget_bytes;
     QN_TRY(qn_monitor_create(&e->allocator, &c->lock));
     QN_TRY(qn_allocate(&e->allocator, (size_t)e->n_programs, sizeof *c->node_ns, &c->node_ns));
@@ -74,7 +79,7 @@ qn_status qn_live_budget_create(qn_engine *e) {
 }
 
 static void drop_waiting(qn_engine *e) {
-    qn_live_budget *c = e->live_budget;
+    qn_live_budget *c = live_budget_of(e);
     for (int i = 0; c->next && i < e->n_programs; i++) {
         qn_executor_destroy(c->next[i].executor);
         qn_budget_plan_deinit(&c->next[i].plan);
@@ -83,8 +88,8 @@ static void drop_waiting(qn_engine *e) {
     c->next = NULL;
 }
 
-void qn_live_budget_destroy(qn_engine *e) {
-    qn_live_budget *c = e->live_budget;
+static void destroy(qn_engine *e) {
+    qn_live_budget *c = live_budget_of(e);
     if (!c)
         return;
     qn_plan_cache_stop(c->cache);
@@ -95,18 +100,18 @@ void qn_live_budget_destroy(qn_engine *e) {
                    sizeof **c->node_ns);
     qn_release(&e->allocator, c->node_ns, (size_t)e->n_programs, sizeof *c->node_ns);
     qn_monitor_destroy(c->lock);
-    qn_pages_close(e->arena, e->arena_bytes);
-    qn_counter_subtract(&e->counter, e->arena ? e->arena_bytes : 0);
-    e->arena = NULL;
+    qn_pages_close(e->memory.arena, e->memory.arena_bytes);
+    qn_counter_subtract(&e->counter, e->memory.arena ? e->memory.arena_bytes : 0);
+    e->memory.arena = NULL;
     qn_release(&e->allocator, c, 1, sizeof *c);
-    e->live_budget = NULL;
+    e->policies[QN_POLICY_BUDGET] = NULL;
 }
 
-size_t qn_live_budget_reserve(const qn_engine *e) {
+static size_t reserve(const qn_engine *e) {
     size_t n_nodes = 0;
-    for (int i = 0; e->live_budget && i < e->n_programs; i++)
+    for (int i = 0; live_budget_of(e) && i < e->n_programs; i++)
         n_nodes += (size_t)built_graph(&e->programs[i])->n_nodes;
-    return e->live_budget ? QN_LIVE_BUDGET_BYTES + n_nodes * QN_LIVE_BUDGET_NODE_BYTES : 0;
+    return live_budget_of(e) ? QN_LIVE_BUDGET_BYTES + n_nodes * QN_LIVE_BUDGET_NODE_BYTES : 0;
 }
 
 /* The usual plan as one of the usual sequence. */
@@ -118,7 +123,7 @@ static qn_status plan_usual(qn_engine *e, const qn_graph *graph, qn_budget_plan 
     return status;
 }
 
-qn_status qn_live_budget_plan(qn_engine *e, qn_program *p) {
+static qn_status plan_program(qn_engine *e, qn_program *p) {
     qn_budget_plan made = {0};
     QN_TRY(plan_usual(e, p->graph, &made));
     qn_program_take(p, &made);
@@ -126,29 +131,29 @@ qn_status qn_live_budget_plan(qn_engine *e, qn_program *p) {
 }
 
 static qn_status start_ready(qn_engine *e) {
-    qn_live_budget *c = e->live_budget;
+    qn_live_budget *c = live_budget_of(e);
     const size_t n = (size_t)e->n_programs;
     qn_plan_cache_program *programs;
     QN_TRY(qn_allocate(&e->allocator, n, sizeof *programs, &programs));
     for (size_t i = 0; i < n; i++)
         programs[i] = (qn_plan_cache_program){built_graph(&e->programs[i]), c->node_ns[i]};
     const qn_status status = qn_plan_cache_start(&e->allocator, programs, e->n_programs,
-                                                 &e->machine, qn_live_budget_reserve(e), &c->cache);
+                                                 &e->machine, reserve(e), &c->cache);
     qn_release(&e->allocator, programs, n, sizeof *programs);
     return status;
 }
 
 void qn_live_budget_wait(const qn_engine *e) {
-    qn_plan_cache_wait(e->live_budget->cache);
+    qn_plan_cache_wait(live_budget_of(e)->cache);
 }
 
-qn_status qn_live_budget_open_arena(qn_engine *e) {
+static qn_status open_arena(qn_engine *e) {
     for (int i = 0; i < e->n_programs; i++)
         fill_times(e, i);
-    e->live_budget->plan_bytes = qn_counter_held(&e->counter) - e->live_budget->before_bytes;
-    QN_TRY(qn_pages_open(e->arena_bytes, &e->arena));
-    qn_counter_add(&e->counter, e->arena_bytes);
-    e->mapped_bytes = e->arena_bytes;
+    live_budget_of(e)->plan_bytes = qn_counter_held(&e->counter) - live_budget_of(e)->before_bytes;
+    QN_TRY(qn_pages_open(e->memory.arena_bytes, &e->memory.arena));
+    qn_counter_add(&e->counter, e->memory.arena_bytes);
+    e->memory.mapped_bytes = e->memory.arena_bytes;
     return start_ready(e);
 }
 
@@ -158,13 +163,14 @@ qn_status qn_live_budget_open_arena(qn_engine *e) {
  * and what is set aside anyway. */
 static size_t fixed_bytes(const qn_engine *e) {
     const size_t held = qn_counter_held(&e->counter);
-    return sizeof *e + held + e->outside_bytes - qn_plan_cache_held(e->live_budget->cache) -
-           e->live_budget->plan_bytes - e->arena_bytes;
+    return sizeof *e + held + e->memory.outside_bytes -
+           qn_plan_cache_held(live_budget_of(e)->cache) - live_budget_of(e)->plan_bytes -
+           e->memory.arena_bytes;
 }
 
 /* The usual plan where it fits, else one that is ready, else what is found. */
 static qn_status plan_within(qn_engine *e, int program, size_t limit, size_t *least) {
-    qn_live_budget *c = e->live_budget;
+    qn_live_budget *c = live_budget_of(e);
     qn_budget_plan *plan = &c->next[program].plan;
     bool is_rough = false;
     c->rough_ns[program] = -1;
@@ -181,7 +187,7 @@ static qn_status plan_within(qn_engine *e, int program, size_t limit, size_t *le
 }
 
 static qn_status make_executor(qn_engine *e, int program) {
-    waiting *w = &e->live_budget->next[program];
+    waiting *w = &live_budget_of(e)->next[program];
     const qn_value hyper = e->programs[program].built.hyper;
     QN_TRY(qn_executor_create(&e->allocator, w->plan.graph, w->plan.plan, &e->machine, e->team,
                               NULL, &w->executor));
@@ -189,14 +195,14 @@ static qn_status make_executor(qn_engine *e, int program) {
     qn_program_bind(&bound, &e->store);
     qn_program_bind(&bound, &e->sums);
     if (hyper.id >= 0)
-        qn_executor_bind(w->executor, w->plan.origins.first[hyper.id], e->hyper);
+        qn_executor_bind(w->executor, w->plan.origins.first[hyper.id], e->memory.hyper);
     return QN_OK;
 }
 
 /* Plans of all programs with arenas within limit; *least: of the smallest arena for which there
  * would be some, where there is none. */
 static qn_status plan_all(qn_engine *e, size_t limit, size_t *least) {
-    qn_live_budget *c = e->live_budget;
+    qn_live_budget *c = live_budget_of(e);
     QN_TRY(qn_allocate(&e->allocator, (size_t)e->n_programs, sizeof *c->next, &c->next));
     c->next_arena_bytes = *least = 0;
     for (int i = 0; i < e->n_programs; i++) {
@@ -220,7 +226,7 @@ static qn_status refuse(size_t bytes, size_t needed) {
 /* One try with `spare` bytes set aside beside what the plans in force take; *spare grows to what
  * would have done. */
 static qn_status try_budget(qn_engine *e, size_t bytes, size_t *spare, bool *does_fit) {
-    qn_live_budget *c = e->live_budget;
+    qn_live_budget *c = live_budget_of(e);
     const size_t fixed = fixed_bytes(e), taken = fixed + c->plan_bytes + *spare;
     const size_t limit = bytes == 0 ? SIZE_MAX : bytes > taken ? bytes - taken : 0;
     size_t least = 0;
@@ -251,7 +257,7 @@ static qn_status plan_budget(qn_engine *e, size_t bytes) {
 
 /* Nothing that a change asks for is above the larger of both budgets, planning included. */
 static qn_status set_budget(qn_engine *e, size_t bytes) {
-    qn_live_budget *c = e->live_budget;
+    qn_live_budget *c = live_budget_of(e);
     __atomic_store_n(&c->is_waiting, 0, __ATOMIC_RELEASE);
     drop_waiting(e);
     const qn_status status = plan_budget(e, bytes);
@@ -267,7 +273,7 @@ static qn_status set_budget(qn_engine *e, size_t bytes) {
 static bool is_rough(const qn_engine *e) {
     bool is_any = false;
     for (int i = 0; i < e->n_programs; i++)
-        is_any |= e->live_budget->rough_ns[i] >= 0;
+        is_any |= live_budget_of(e)->rough_ns[i] >= 0;
     return is_any;
 }
 
@@ -277,7 +283,7 @@ static bool find_faster(qn_engine *e, const double *rough_ns, size_t limit) {
     for (int i = 0; i < e->n_programs; i++) {
         qn_budget_plan found = {0};
         size_t least;
-        if (rough_ns[i] < 0 || qn_plan_cache_find(e->live_budget->cache, &e->allocator, i, limit,
+        if (rough_ns[i] < 0 || qn_plan_cache_find(live_budget_of(e)->cache, &e->allocator, i, limit,
                                                   &found, &least) != QN_OK)
             continue;
         is_any |= found.extra_ns < rough_ns[i];
@@ -290,7 +296,7 @@ static bool find_faster(qn_engine *e, const double *rough_ns, size_t limit) {
  * made meanwhile. What fails leaves those plans, or, where they still wait, the budget before. */
 static qn_status refine(qn_engine *e, size_t bytes, int64_t n_asked, const double *rough_ns,
                         size_t limit) {
-    qn_live_budget *c = e->live_budget;
+    qn_live_budget *c = live_budget_of(e);
     if (!find_faster(e, rough_ns, limit))
         return QN_OK;
     qn_status status = QN_OK;
@@ -306,7 +312,7 @@ static qn_status refine(qn_engine *e, size_t bytes, int64_t n_asked, const doubl
 }
 
 static qn_status ask(qn_engine *e, size_t bytes, double *rough_ns) {
-    qn_live_budget *c = e->live_budget;
+    qn_live_budget *c = live_budget_of(e);
     qn_monitor_lock(c->lock);
     c->n_waited = 0;
     c->is_refined = false;
@@ -322,7 +328,7 @@ static qn_status ask(qn_engine *e, size_t bytes, double *rough_ns) {
 qn_status qn_engine_set_budget(qn_engine *e, size_t bytes) {
     QN_NEED(e, "engine");
     double *rough_ns;
-    if (!e->live_budget || !e->is_planned || e->options.plan_only)
+    if (!live_budget_of(e) || !e->planning.is_done || e->options.plan_only)
         return qn_fail(
             QN_ERROR_ARGUMENT,
             "the engine's budget is fixed; create the engine with budget_changes, and plan it");
@@ -335,12 +341,12 @@ qn_status qn_engine_set_budget(qn_engine *e, size_t bytes) {
 void qn_engine_on_budget(qn_engine *e, void (*changed)(void *user, const qn_budget_change *change),
                          void *user) {
     QN_NEED_OR(e, "engine", );
-    if (!e->live_budget)
+    if (!live_budget_of(e))
         return;
-    qn_monitor_lock(e->live_budget->lock);
-    e->live_budget->changed = changed;
-    e->live_budget->user = user;
-    qn_monitor_unlock(e->live_budget->lock);
+    qn_monitor_lock(live_budget_of(e)->lock);
+    live_budget_of(e)->changed = changed;
+    live_budget_of(e)->user = user;
+    qn_monitor_unlock(live_budget_of(e)->lock);
 }
 
 /* ---- changing over, on the thread that runs ---- */
@@ -354,7 +360,7 @@ typedef struct running {
 } running;
 
 static qn_adapt_options describe(const qn_engine *e, const running *r) {
-    const qn_live_budget *c = e->live_budget;
+    const qn_live_budget *c = live_budget_of(e);
     const qn_program *p = r->program;
     const qn_budget_plan *to = &c->next[r->index].plan;
     return (qn_adapt_options){
@@ -366,7 +372,8 @@ static qn_adapt_options describe(const qn_engine *e, const running *r) {
         .to = {to->graph, &to->origins, to->plan},
         .step = r->next,
         .entered = r->entered,
-        .limit_bytes = c->next_arena_bytes > e->arena_bytes ? c->next_arena_bytes : e->arena_bytes,
+        .limit_bytes = c->next_arena_bytes > e->memory.arena_bytes ? c->next_arena_bytes
+                                                                   : e->memory.arena_bytes,
     };
 }
 
@@ -375,12 +382,13 @@ static qn_adapt_options describe(const qn_engine *e, const running *r) {
  * again. */
 static bool may_wait(const qn_engine *e, const running *r) {
     return r->next > 0 && r->next < r->program->plan->n_steps &&
-           (e->live_budget->next_arena_bytes > e->arena_bytes || e->live_budget->is_refined);
+           (live_budget_of(e)->next_arena_bytes > e->memory.arena_bytes ||
+            live_budget_of(e)->is_refined);
 }
 
 static bool is_worth_a_look(const qn_engine *e, const running *r, const qn_adapt_options *o) {
     qn_adapt cost;
-    if (e->live_budget->n_waited > 0 && !qn_adapt_runs_again(&o->from, r->next))
+    if (live_budget_of(e)->n_waited > 0 && !qn_adapt_runs_again(&o->from, r->next))
         return false;
     if (qn_adapt_estimate(o, &cost) != QN_OK)
         return false;
@@ -391,21 +399,21 @@ static bool is_worth_a_look(const qn_engine *e, const running *r, const qn_adapt
 
 /* The arena's addresses may change: what has been bound to it is told. */
 static qn_status resize_arena(qn_engine *e, size_t bytes) {
-    QN_TRY(qn_pages_resize(&e->arena, e->arena_bytes, bytes));
-    if (bytes > e->arena_bytes)
-        qn_counter_add(&e->counter, bytes - e->arena_bytes);
+    QN_TRY(qn_pages_resize(&e->memory.arena, e->memory.arena_bytes, bytes));
+    if (bytes > e->memory.arena_bytes)
+        qn_counter_add(&e->counter, bytes - e->memory.arena_bytes);
     else
-        qn_counter_subtract(&e->counter, e->arena_bytes - bytes);
-    e->arena_bytes = bytes;
-    e->mapped_bytes = bytes > e->mapped_bytes ? bytes : e->mapped_bytes;
+        qn_counter_subtract(&e->counter, e->memory.arena_bytes - bytes);
+    e->memory.arena_bytes = bytes;
+    e->memory.mapped_bytes = bytes > e->memory.mapped_bytes ? bytes : e->memory.mapped_bytes;
     return QN_OK;
 }
 
 static void take_plans(qn_engine *e) {
-    qn_live_budget *c = e->live_budget;
+    qn_live_budget *c = live_budget_of(e);
     for (int i = 0; i < e->n_programs; i++) {
         qn_program_exchange(&e->programs[i], &c->next[i].plan, &c->next[i].executor);
-        qn_executor_set_arena(e->programs[i].executor, e->arena);
+        qn_executor_set_arena(e->programs[i].executor, e->memory.arena);
     }
     drop_waiting(e);
     c->plan_bytes = c->next_plan_bytes;
@@ -415,26 +423,26 @@ static void take_plans(qn_engine *e) {
 
 static void change_over(qn_engine *e, running *r, const qn_adapt_options *o, qn_adapt *adapt,
                         qn_budget_change *change) {
-    qn_live_budget *c = e->live_budget;
+    qn_live_budget *c = live_budget_of(e);
     const waiting *w = &c->next[r->index];
     *change = (qn_budget_change){.from_bytes = c->budget_bytes,
                                  .to_bytes = c->next_budget_bytes,
-                                 .step = e->steps,
+                                 .step = e->run.steps,
                                  .n_waited = c->n_waited,
                                  .kept_bytes = adapt->kept_bytes,
                                  .moved_bytes = adapt->gather.bytes + adapt->place.bytes,
                                  .n_again = (int64_t)adapt->n_again,
                                  .again_ns = adapt->again_ns,
                                  .restart_ns = adapt->whole_ns};
-    qn_adapt_run(adapt, o, r->program->executor, w->executor, e->arena, e->team, e->options.seed,
-                 r->step);
+    qn_adapt_run(adapt, o, r->program->executor, w->executor, e->memory.arena, e->team,
+                 e->options.seed, r->step);
     r->next = r->entered = adapt->to_step;
     take_plans(e);
 }
 
 /* Changes over if it is possible, and worth it, before the run's next operation. */
 static bool try_change(qn_engine *e, running *r, qn_budget_change *change) {
-    qn_live_budget *c = e->live_budget;
+    qn_live_budget *c = live_budget_of(e);
     qn_adapt adapt;
     if (!c->next)
         return false;
@@ -444,7 +452,7 @@ static bool try_change(qn_engine *e, running *r, qn_budget_change *change) {
         return false;
     const size_t bytes = c->next_arena_bytes;
     const bool is_ready = (!may_be_later || qn_adapt_is_worth_it(&adapt)) &&
-                          (bytes <= e->arena_bytes || resize_arena(e, bytes) == QN_OK);
+                          (bytes <= e->memory.arena_bytes || resize_arena(e, bytes) == QN_OK);
     if (is_ready) {
         change_over(e, r, &o, &adapt, change);
         resize_arena(e, bytes);
@@ -454,7 +462,7 @@ static bool try_change(qn_engine *e, running *r, qn_budget_change *change) {
 }
 
 static bool change(qn_engine *e, running *r) {
-    qn_live_budget *c = e->live_budget;
+    qn_live_budget *c = live_budget_of(e);
     qn_budget_change done;
     const int64_t begin = qn_clock_ns();
     qn_monitor_lock(c->lock);
@@ -469,8 +477,8 @@ static bool change(qn_engine *e, running *r) {
     return is_done;
 }
 
-qn_status qn_live_budget_run(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
-    const int *is_waiting = &e->live_budget->is_waiting;
+static qn_status run(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
+    const int *is_waiting = &live_budget_of(e)->is_waiting;
     running r = {.program = &e->programs[program], .index = program, .step = step};
     for (;;) {
         const bool is_asked = !watch && __atomic_load_n(is_waiting, __ATOMIC_ACQUIRE);
@@ -485,3 +493,37 @@ qn_status qn_live_budget_run(qn_engine *e, int program, uint64_t step, const qn_
                                     watch));
     }
 }
+
+/* ---- the policy ---- */
+
+static qn_status prepare(qn_engine *e) {
+    const bool has_reserve = !e->options.plan_only || e->options.memory_budget_bytes > 0;
+    return e->options.budget_changes && has_reserve && !live_budget_of(e) ? create(e) : QN_OK;
+}
+
+static bool plans(const qn_engine *e) {
+    return live_budget_of(e) != NULL;
+}
+
+static qn_status take_arena(qn_engine *e, bool *is_taken) {
+    if (!live_budget_of(e) || e->options.plan_only)
+        return QN_OK;
+    *is_taken = true;
+    return open_arena(e);
+}
+
+static bool runs(const qn_engine *e, int program) {
+    return live_budget_of(e) && program != QN_PROGRAM_UPDATE;
+}
+
+const qn_policy qn_policy_budget = {
+    .name = "budget",
+    .prepare = prepare,
+    .reserve = reserve,
+    .plans = plans,
+    .plan = plan_program,
+    .take_arena = take_arena,
+    .runs = runs,
+    .run = run,
+    .stop = destroy,
+};

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const qn_machine_device *device_of(const qn_engine *e) {
-    return &e->machine.devices[e->opened_device];
+    return qn_offload_opened(e);
 }
 
 static int space_of(const qn_engine *e) {
@@ -21,12 +21,14 @@ static int find_tensor(const qn_engine *e, const char *name) {
 }
 
 bool qn_resident_is_active(const qn_engine *e) {
-    return e->resident && e->resident->is_active && e->device > 0;
+    return qn_offload_of(e)->resident && qn_offload_of(e)->resident->is_active &&
+           qn_engine_device(e) > 0;
 }
 
 bool qn_resident_has(const qn_engine *e, const char *name) {
     const int i = qn_resident_is_active(e) ? find_tensor(e, name) : -1;
-    return i >= 0 && i < e->resident->n_tensors && e->resident->is_there[i];
+    return i >= 0 && i < qn_offload_of(e)->resident->n_tensors &&
+           qn_offload_of(e)->resident->is_there[i];
 }
 
 /* ---- choosing ---- */
@@ -43,7 +45,7 @@ static const qn_value_info *origin_of(const qn_graph *graph, int32_t value) {
  * False: it changes something that cannot be there. */
 static bool note_node(const qn_engine *e, const qn_graph *graph, const qn_node *node,
                       bool is_on_device) {
-    const qn_resident *r = e->resident;
+    const qn_resident *r = qn_offload_of(e)->resident;
     for (int i = 0; i < node->n_outputs; i++) {
         const qn_value_info *info = graph->values[node->outputs[i].id];
         if (info->overwrites < 0)
@@ -78,12 +80,12 @@ static qn_status note_program(const qn_engine *e, const qn_program *p, bool *is_
  * they read. Sums of gradients are the host's. */
 static bool is_possible(const qn_engine *e) {
     const qn_device *d = device_of(e)->device;
-    return e->device > 0 && d->copy_in && d->copy_out && space_of(e) > 0 && !d->take_failure &&
-           e->options.update.accumulate == 1 && !e->options.ranks;
+    return qn_engine_device(e) > 0 && d->copy_in && d->copy_out && space_of(e) > 0 &&
+           !d->take_failure && e->options.update.accumulate == 1 && !e->options.ranks;
 }
 
 static void place_tensors(qn_engine *e) {
-    qn_resident *r = e->resident;
+    qn_resident *r = qn_offload_of(e)->resident;
     const size_t alignment = e->machine.spaces[space_of(e)].space->alignment;
     r->bytes = 0;
     for (int i = 0; i < r->n_tensors; i++) {
@@ -95,18 +97,21 @@ static void place_tensors(qn_engine *e) {
 
 static qn_status create(qn_engine *e) {
     const size_t n = (size_t)e->store.n_tensors;
-    QN_TRY(qn_allocate(&e->allocator, 1, sizeof *e->resident, &e->resident));
-    e->resident->n_tensors = e->store.n_tensors;
-    QN_TRY(qn_allocate(&e->allocator, n, sizeof *e->resident->is_there, &e->resident->is_there));
-    return qn_allocate(&e->allocator, n, sizeof *e->resident->offsets, &e->resident->offsets);
+    QN_TRY(qn_allocate(&e->allocator, 1, sizeof *qn_offload_of(e)->resident,
+                       &qn_offload_of(e)->resident));
+    qn_offload_of(e)->resident->n_tensors = e->store.n_tensors;
+    QN_TRY(qn_allocate(&e->allocator, n, sizeof *qn_offload_of(e)->resident->is_there,
+                       &qn_offload_of(e)->resident->is_there));
+    return qn_allocate(&e->allocator, n, sizeof *qn_offload_of(e)->resident->offsets,
+                       &qn_offload_of(e)->resident->offsets);
 }
 
 qn_status qn_resident_choose(qn_engine *e) {
-    if (e->device == 0)
+    if (qn_engine_device(e) == 0)
         return QN_OK;
-    if (!e->resident)
+    if (!qn_offload_of(e)->resident)
         QN_TRY(create(e));
-    qn_resident *r = e->resident;
+    qn_resident *r = qn_offload_of(e)->resident;
     bool is_fit = is_possible(e);
     for (int i = 0; i < r->n_tensors; i++)
         r->is_there[i] = false;
@@ -122,7 +127,7 @@ qn_status qn_resident_choose(qn_engine *e) {
 /* ---- memory ---- */
 
 static qn_status reserve(qn_engine *e) {
-    qn_resident *r = e->resident;
+    qn_resident *r = qn_offload_of(e)->resident;
     const qn_machine_device *d = device_of(e);
     const int space = space_of(e);
     r->arena_bytes = 0;
@@ -148,20 +153,20 @@ static void measure_runs(const qn_engine *e, qn_runs *runs) {
 
 size_t qn_resident_host_bytes(const qn_engine *e) {
     qn_runs runs;
-    if (!qn_resident_is_active(e) || e->resident->spare)
+    if (!qn_resident_is_active(e) || qn_offload_of(e)->resident->spare)
         return 0;
     measure_runs(e, &runs);
-    return e->resident->bytes + qn_runs_bytes(&runs);
+    return qn_offload_of(e)->resident->bytes + qn_runs_bytes(&runs);
 }
 
 /* Where they are kept meanwhile. */
 static qn_status make_room(qn_engine *e) {
-    qn_resident *r = e->resident;
+    qn_resident *r = qn_offload_of(e)->resident;
     if (!r->is_active || r->spare)
         return QN_OK;
     measure_runs(e, &r->runs);
     if (e->options.plan_only) {
-        e->planned_bytes += r->bytes + qn_runs_bytes(&r->runs);
+        e->memory.planned_bytes += r->bytes + qn_runs_bytes(&r->runs);
         return QN_OK;
     }
     QN_TRY(qn_allocate_unset(&e->allocator, 1, r->bytes, &r->spare));
@@ -170,7 +175,7 @@ static qn_status make_room(qn_engine *e) {
 }
 
 static void bind(const qn_engine *e, const qn_program *p) {
-    const qn_resident *r = e->resident;
+    const qn_resident *r = qn_offload_of(e)->resident;
     for (int v = 0; v < p->graph->n_values; v++) {
         const qn_value_info *info = p->graph->values[v];
         if (info->producer < 0 && info->space > 0)
@@ -180,8 +185,8 @@ static void bind(const qn_engine *e, const qn_program *p) {
 }
 
 qn_status qn_resident_open(qn_engine *e) {
-    qn_resident *r = e->resident;
-    if (e->device == 0)
+    qn_resident *r = qn_offload_of(e)->resident;
+    if (qn_engine_device(e) == 0)
         return QN_OK;
     QN_TRY(make_room(e));
     if (e->options.plan_only)
@@ -200,15 +205,15 @@ qn_status qn_resident_open(qn_engine *e) {
 
 void qn_resident_close(qn_engine *e) {
     const qn_machine_device *d = device_of(e);
-    if (e->resident)
-        e->resident->ahead = 0;
-    if (e->resident && e->resident->memory.base)
-        d->device->release(d->state, &e->resident->memory);
+    if (qn_offload_of(e)->resident)
+        qn_offload_of(e)->resident->ahead = 0;
+    if (qn_offload_of(e)->resident && qn_offload_of(e)->resident->memory.base)
+        d->device->release(d->state, &qn_offload_of(e)->resident->memory);
 }
 
 void qn_resident_destroy(qn_engine *e) {
     const qn_allocator *a = &e->allocator;
-    qn_resident *r = e->resident;
+    qn_resident *r = qn_offload_of(e)->resident;
     if (!r)
         return;
     qn_resident_close(e);
@@ -217,13 +222,13 @@ void qn_resident_destroy(qn_engine *e) {
     qn_release(a, r->is_there, (size_t)r->n_tensors, sizeof *r->is_there);
     qn_release(a, r->offsets, (size_t)r->n_tensors, sizeof *r->offsets);
     qn_release(a, r, 1, sizeof *r);
-    e->resident = NULL;
+    qn_offload_of(e)->resident = NULL;
 }
 
 /* ---- copies ---- */
 
 qn_status qn_resident_load(qn_engine *e) {
-    qn_resident *r = e->resident;
+    qn_resident *r = qn_offload_of(e)->resident;
     const qn_machine_device *d = device_of(e);
     if (!qn_resident_is_active(e) || !r->is_device_old)
         return QN_OK;
@@ -237,23 +242,23 @@ qn_status qn_resident_load(qn_engine *e) {
 }
 
 void qn_resident_forget(qn_engine *e) {
-    if (!e->resident)
+    if (!qn_offload_of(e)->resident)
         return;
-    e->resident->is_device_old = true;
-    e->resident->is_host_old = false;
-    e->resident->runs.n = 0;
+    qn_offload_of(e)->resident->is_device_old = true;
+    qn_offload_of(e)->resident->is_host_old = false;
+    qn_offload_of(e)->resident->runs.n = 0;
 }
 
 /* Waits for the end of all runs. */
 static qn_status settle(const qn_engine *e) {
-    const int ahead = e->resident->ahead;
-    e->resident->ahead = 0;
+    const int ahead = qn_offload_of(e)->resident->ahead;
+    qn_offload_of(e)->resident->ahead = 0;
     return ahead > 0 ? qn_executor_settle(e->programs[ahead - 1].executor) : QN_OK;
 }
 
 /* All of them, or none. */
 static qn_status read_back(const qn_engine *e) {
-    qn_resident *r = e->resident;
+    qn_resident *r = qn_offload_of(e)->resident;
     const qn_machine_device *d = device_of(e);
     QN_TRY(settle(e));
     if (r->bytes > 0)
@@ -269,8 +274,8 @@ static qn_status read_back(const qn_engine *e) {
 }
 
 qn_status qn_resident_fetch(qn_engine *e) {
-    qn_resident *r = e->resident;
-    if (!qn_resident_is_active(e) || !e->is_planned)
+    qn_resident *r = qn_offload_of(e)->resident;
+    if (!qn_resident_is_active(e) || !e->planning.is_done)
         return QN_OK;
     const qn_status status = r->is_host_old ? read_back(e) : QN_OK;
     r->is_device_old = true;
@@ -285,10 +290,11 @@ static bool goes_ahead(const qn_engine *e, int program, const qn_watch *watch) {
 }
 
 qn_status qn_resident_prepare(qn_engine *e, int program) {
-    const qn_resident *r = e->resident;
+    const qn_resident *r = qn_offload_of(e)->resident;
     if (!qn_resident_is_active(e) || r->ahead == 0)
         return QN_OK;
-    if (r->ahead == program + 1 && !e->events && r->runs.n < r->runs.n_slots && !r->is_device_old) {
+    if (r->ahead == program + 1 && !e->run.events && r->runs.n < r->runs.n_slots &&
+        !r->is_device_old) {
         qn_executor_await_begun(e->programs[program].executor);
         return QN_OK;
     }
@@ -301,12 +307,12 @@ qn_status qn_resident_run(qn_engine *e, int program, uint64_t step, const qn_wat
     if (!goes_ahead(e, program, watch))
         return qn_executor_run(executor, e->options.seed, step, watch);
     QN_TRY(qn_executor_run_ahead(executor, e->options.seed, step));
-    e->resident->ahead = program + 1;
+    qn_offload_of(e)->resident->ahead = program + 1;
     return QN_OK;
 }
 
 qn_status qn_resident_begin_run(qn_engine *e, int program) {
-    qn_resident *r = e->resident;
+    qn_resident *r = qn_offload_of(e)->resident;
     if (!qn_resident_is_active(e))
         return QN_OK;
     QN_TRY(qn_resident_load(e));
@@ -319,29 +325,29 @@ qn_status qn_resident_begin_run(qn_engine *e, int program) {
 }
 
 void qn_resident_end_run(qn_engine *e, int program, uint64_t step) {
-    qn_resident *r = e->resident;
+    qn_resident *r = qn_offload_of(e)->resident;
     if (!qn_resident_is_active(e) || !e->programs[program].training)
         return;
     qn_kept_run *run = &r->runs.runs[r->runs.n++];
     run->program = program;
     run->step = step;
-    memcpy(run->hyper, e->hyper, sizeof run->hyper);
+    memcpy(run->hyper, e->memory.hyper, sizeof run->hyper);
     r->is_host_old = true;
 }
 
 qn_status qn_resident_repeat(qn_engine *e, int *n) {
-    qn_resident *r = e->resident;
+    qn_resident *r = qn_offload_of(e)->resident;
     double hyper[QN_HYPER_COUNT];
     *n = r && r->is_host_old ? r->runs.n : 0;
-    memcpy(hyper, e->hyper, sizeof hyper);
+    memcpy(hyper, e->memory.hyper, sizeof hyper);
     for (int i = 0; i < *n; i++) {
         const qn_kept_run *run = &r->runs.runs[i];
         const qn_program *p = &e->programs[run->program];
         qn_runs_bind(&r->runs, i, p);
-        memcpy(e->hyper, run->hyper, sizeof run->hyper);
+        memcpy(e->memory.hyper, run->hyper, sizeof run->hyper);
         QN_TRY(qn_executor_run(p->executor, e->options.seed, run->step, NULL));
     }
-    memcpy(e->hyper, hyper, sizeof hyper);
+    memcpy(e->memory.hyper, hyper, sizeof hyper);
     qn_resident_forget(e);
     return QN_OK;
 }

@@ -14,7 +14,7 @@
 #ifndef QN_RUN_RESIDENT_RESIDENT_H
 #define QN_RUN_RESIDENT_RESIDENT_H
 
-#include "run/engine.h"
+#include "run/offload.h"
 #include "run/resident/runs.h"
 
 typedef struct qn_resident {

@@ -7,6 +7,8 @@
 #include "base/status.h"
 #include "device/cpu/cpu.h"
 #include "os/os.h"
+#include "run/offload.h"
+#include "run/policy.h"
 #include "run/rehearsal.h"
 #include "run/tuning/tuner_cache.h"
 
@@ -33,12 +35,12 @@ static const double hopeless = 1.15, better = 0.98, enough = 0.97;
 
 /* ---- making ---- */
 
-qn_status qn_tuner_create(qn_engine *e) {
+static qn_status create(qn_engine *e) {
     qn_tuner *t;
     if (e->options.tune == QN_TUNE_OFF || e->options.plan_only)
         return QN_OK;
     QN_TRY(qn_allocate(&e->allocator, 1, sizeof *t, &t));
-    e->tuner = t;
+    e->policies[QN_POLICY_TUNER] = t;
     t->kernels = *qn_machine_kernels(&e->machine, e->options.real);
     t->kernels.tilings = &t->tilings;
     t->use.tune = e->options.tune;
@@ -58,14 +60,14 @@ static void release_tilings(qn_engine *e, qn_tuner *t) {
     t->tilings.n = t->capacity = 0;
 }
 
-void qn_tuner_destroy(qn_engine *e) {
-    qn_tuner *t = e->tuner;
+static void destroy(qn_engine *e) {
+    qn_tuner *t = qn_tuner_of(e);
     if (!t)
         return;
     release_steps(e, t);
     release_tilings(e, t);
     qn_release(&e->allocator, t, 1, sizeof *t);
-    e->tuner = NULL;
+    e->policies[QN_POLICY_TUNER] = NULL;
 }
 
 /* For operands of some types. */
@@ -93,8 +95,8 @@ static bool can_be_tuned(const qn_tuner *t) {
     return t->kernels.real == QN_F32 && t->kernels.name != qn_kernels_get(QN_F32, QN_ISA_REF)->name;
 }
 
-qn_status qn_tuner_prepare(qn_engine *e) {
-    qn_tuner *t = e->tuner;
+static qn_status prepare(qn_engine *e) {
+    qn_tuner *t = qn_tuner_of(e);
     const size_t budget = e->options.memory_budget_bytes;
     if (!t || !can_be_tuned(t))
         return QN_OK;
@@ -134,7 +136,7 @@ static bool is_listed(const qn_tuner *t, uint64_t key) {
 static void list_step(qn_engine *e, int program, int32_t step) {
     const qn_program *p = &e->programs[program];
     const qn_speed speed = qn_speed_typical(p->plan->n_threads);
-    qn_tuner *t = e->tuner;
+    qn_tuner *t = qn_tuner_of(e);
     const qn_call *call = qn_executor_get_call(p->executor, step);
     if (!call->cpu->takes_tiling || !qn_rehearsal_can_run(e, call) ||
         t->n_steps == t->step_capacity)
@@ -160,7 +162,7 @@ static int by_estimate(const void *left, const void *right) {
 
 /* Evaluations are short beside training, and tuned only where all is. */
 static void list_steps(qn_engine *e) {
-    qn_tuner *t = e->tuner;
+    qn_tuner *t = qn_tuner_of(e);
     for (int i = 0; i < e->n_programs; i++) {
         const qn_program *p = &e->programs[i];
         const bool is_wanted = p->training || t->use.tune == QN_TUNE_FULL;
@@ -175,11 +177,11 @@ static void list_steps(qn_engine *e) {
 /* A task is a thread's. */
 static void sweep_task(void *context, int64_t begin, int64_t end, int thread) {
     const qn_engine *e = context;
-    const size_t bytes = e->arena_bytes < SWEPT_BYTES ? e->arena_bytes : SWEPT_BYTES;
+    const size_t bytes = e->memory.arena_bytes < SWEPT_BYTES ? e->memory.arena_bytes : SWEPT_BYTES;
     (void)thread;
     for (int64_t task = begin; task < end; task++) {
         for (size_t i = 0; i < bytes; i += LINE_BYTES)
-            (void)((const volatile char *)e->arena)[i];
+            (void)((const volatile char *)e->memory.arena)[i];
     }
 }
 
@@ -200,7 +202,7 @@ static double time_tiling(measuring *m, qn_tiling tiling) {
     m->is_late |= qn_clock_ns() > m->until_ns;
     if (m->is_late)
         return 0;
-    m->engine->tuner->trial = (qn_tiling_trial){.tiling = tiling};
+    qn_tuner_of(m->engine)->trial = (qn_tiling_trial){.tiling = tiling};
     qn_tuner_sweep(m->engine);
     const int64_t begin_ns = qn_clock_ns();
     qn_cpu_run(m->call);
@@ -271,7 +273,7 @@ static void put(qn_tuner *t, uint64_t key, qn_tiling tiling) {
 
 /* False: there was no time for it. */
 static bool tune_step(qn_engine *e, const qn_tuned_step *s, int64_t until_ns) {
-    qn_tuner *t = e->tuner;
+    qn_tuner *t = qn_tuner_of(e);
     measuring m = {.engine = e,
                    .call = call_of(e, s),
                    .n_rounds = t->use.tune == QN_TUNE_FULL ? FULL_ROUNDS : QUICK_ROUNDS,
@@ -292,7 +294,7 @@ static bool tune_step(qn_engine *e, const qn_tuned_step *s, int64_t until_ns) {
 }
 
 static void measure(qn_engine *e, int64_t begin_ns) {
-    qn_tuner *t = e->tuner;
+    qn_tuner *t = qn_tuner_of(e);
     const int64_t until_ns = t->use.tune == QN_TUNE_FULL ? INT64_MAX : begin_ns + quick_ns;
     qn_rehearsal_fill(e);
     for (size_t i = 0; i < t->n_steps; i++) {
@@ -325,10 +327,10 @@ static void save(qn_tuner *t) {
     qn_tilings_save(&t->kernels, &t->tilings);
 }
 
-void qn_tuner_run(qn_engine *e) {
-    qn_tuner *t = e->tuner;
+static void tune(qn_engine *e) {
+    qn_tuner *t = qn_tuner_of(e);
     const int64_t begin_ns = qn_clock_ns();
-    if (!t || !t->steps || e->arena_bytes == 0)
+    if (!t || !t->steps || e->memory.arena_bytes == 0)
         return;
     t->tilings.trial = &t->trial;
     list_steps(e);
@@ -344,3 +346,23 @@ void qn_tuner_run(qn_engine *e) {
     release_steps(e, t);
     t->use.ns = qn_clock_ns() - begin_ns;
 }
+
+static qn_status start(qn_engine *e) {
+    if (qn_engine_device(e) == 0)
+        tune(e);
+    return QN_OK;
+}
+
+qn_kernel_tuning_use qn_engine_get_kernel_tuning(const qn_engine *engine) {
+    QN_NEED_OR(engine, "engine", (qn_kernel_tuning_use){0});
+    const qn_tuner *t = qn_tuner_of(engine);
+    return t ? t->use : (qn_kernel_tuning_use){.tune = QN_TUNE_OFF};
+}
+
+const qn_policy qn_policy_tuner = {
+    .name = "tuner",
+    .create = create,
+    .prepare = prepare,
+    .start = start,
+    .destroy = destroy,
+};

@@ -28,17 +28,13 @@ typedef struct qn_tuner {
     qn_kernel_tuning_use use;
 } qn_tuner;
 
-/* Gives an engine whose options ask for it a tuner, and kernels that go by it; for doubles, for
- * plans alone and on the reference kernels there is nothing to tune. */
-qn_status qn_tuner_create(qn_engine *engine);
-void qn_tuner_destroy(qn_engine *engine);
-
-/* Before planning: reads what was kept, and takes the memory that tuning needs, so that it is in
- * the budget. Where that would be more than a small part of it, nothing is tuned. */
-qn_status qn_tuner_prepare(qn_engine *engine);
-
-/* After it: measures what is not known, and keeps it. */
-void qn_tuner_run(qn_engine *engine);
+/* Of an engine whose options ask for it; null: for doubles, for plans alone and on the reference
+ * kernels there is nothing to tune. Before planning it reads what was kept, and takes the memory
+ * that tuning needs, so that it is in the budget; where that would be more than a small part of it,
+ * nothing is tuned. Then it measures what is not known, and keeps it. */
+static inline qn_tuner *qn_tuner_of(const qn_engine *engine) {
+    return engine->policies[QN_POLICY_TUNER];
+}
 
 /* Reads so much of the arena, on all threads, that little of what a product reads stays in their
  * own caches, as after other operations of a step; else nothing would speak for fetching ahead. */

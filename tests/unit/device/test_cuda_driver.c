@@ -7,7 +7,7 @@
 #include "driver/cuda/devices.h"
 #include "os/library.h"
 #include "quern/quern.h"
-#include "run/engine.h"
+#include "run/offload.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static bool are_equal(const qn_trainer *a, const qn_trainer *b) {
 static bool is_as_expected(const qn_trainer *expected, const qn_trainer *trainer) {
     const qn_engine *first = qn_trainer_engine(expected), *second = qn_trainer_engine(trainer);
     double distance = 0, size = 0;
-    if (second->device == 0)
+    if (qn_engine_device(second) == 0)
         return are_equal(expected, trainer);
     for (int i = 0; i < qn_engine_tensor_count(first); i++) {
         const qn_stored_tensor t = qn_engine_tensor_at(first, i);
@@ -135,8 +135,8 @@ static void check_auto(const qn_trainer *fresh, const qn_trainer *expected, int6
     const qn_engine *e = qn_trainer_engine(trainer);
     CHECK(are_equal(fresh, trainer));
     const char *name = qn_engine_get_options(e)->device;
-    CHECK(e->device > 0 ? strncmp(name, "cuda", 4) == 0 : strcmp(name, "cpu") == 0);
-    if (e->device == 0) {
+    CHECK(qn_engine_device(e) > 0 ? strncmp(name, "cuda", 4) == 0 : strcmp(name, "cpu") == 0);
+    if (qn_engine_device(e) == 0) {
         CHECK_OK(qn_trainer_step(trainer, x, y, &result));
         CHECK(are_equal(expected, trainer));
     }
@@ -161,10 +161,10 @@ static void check_silent(const qn_trainer *expected, int64_t at) {
     *calls = 0;
     CHECK_OK(make("cuda", &trainer));
     const qn_engine *e = qn_trainer_engine(trainer);
-    qn_gpu_set_patience(e->machine.devices[e->opened_device].state, 2000000);
+    qn_gpu_set_patience(qn_offload_opened(e)->state, 2000000);
     *silent_at = *calls + at;
     CHECK_OK(qn_trainer_step(trainer, x, y, &result));
-    CHECK(e->device == 0 && are_equal(expected, trainer));
+    CHECK(qn_engine_device(e) == 0 && are_equal(expected, trainer));
     CHECK_OK(qn_trainer_step(trainer, x, y, &result));
     qn_trainer_destroy(trainer);
     *silent_at = 0;
@@ -187,8 +187,8 @@ static void test_sharing(void) {
     const qn_engine *e = qn_trainer_engine(trainer);
     CHECK(qn_engine_shares(e));
     CHECK_OK(qn_trainer_step(trainer, x, y, &result));
-    CHECK(e->device > 0 && is_as_expected(expected, trainer));
-    qn_device_cuda.counters(e->machine.devices[e->device].state, &counters);
+    CHECK(qn_engine_device(e) > 0 && is_as_expected(expected, trainer));
+    qn_device_cuda.counters(e->machine.devices[qn_engine_device(e)].state, &counters);
     CHECK(counters.n_works > 10 && counters.bytes_in == 0 && counters.bytes_out == 0);
     qn_trainer_destroy(trainer);
     check_silent(expected, 50);
@@ -212,7 +212,7 @@ static void test_graphs(void) {
         first = i == 0 ? *calls : first;
         last = *calls;
     }
-    CHECK(last * 3 < first && qn_trainer_engine(trainer)->device > 0);
+    CHECK(last * 3 < first && qn_engine_device(qn_trainer_engine(trainer)) > 0);
     CHECK(is_as_expected(expected, trainer));
     qn_trainer_destroy(trainer);
     qn_trainer_destroy(expected);

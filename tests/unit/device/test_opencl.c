@@ -4,7 +4,7 @@
 #include "driver/opencl/opencl.h"
 #include "gpu_operators.h"
 #include "quern/quern.h"
-#include "run/engine.h"
+#include "run/offload.h"
 
 /* What stands for all: tiles, a window, sums of columns, rows, sequences, updates. */
 static bool is_one_of_few(const qn_op *op) {
@@ -44,9 +44,9 @@ static int count_copies(const qn_program *p) {
 static void test_shares(void) {
     qn_trainer *cpu = make("cpu"), *shared = make("opencl");
     const qn_engine *e = qn_trainer_engine(shared);
-    const qn_machine_device *d = &e->machine.devices[e->opened_device];
+    const qn_machine_device *d = qn_offload_opened(e);
     qn_device_counters counters;
-    CHECK(qn_engine_shares(e) && e->device > 0 && count_copies(&e->programs[0]) == 0);
+    CHECK(qn_engine_shares(e) && qn_engine_device(e) > 0 && count_copies(&e->programs[0]) == 0);
     for (int i = 0; i < BATCH * 28 * 28; i++)
         x[i] = (float)(i * 37 % 101) / 50 - 1;
     for (int i = 0; i < BATCH; i++)

@@ -7,7 +7,7 @@
 #include "driver/opencl/platforms.h"
 #include "os/library.h"
 #include "quern/quern.h"
-#include "run/engine.h"
+#include "run/offload.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +58,7 @@ static qn_trainer *train_on_cpu(void) {
 /* Waits for the end of what was given to the device. */
 static void settle(const qn_trainer *trainer) {
     const qn_engine *e = qn_trainer_engine(trainer);
-    if (e->device > 0)
+    if (qn_engine_device(e) > 0)
         (void)qn_executor_settle(e->programs[0].executor);
 }
 
@@ -88,7 +88,7 @@ static void check_failing(const qn_trainer *expected, int64_t at, int on) {
         /* A question about the device, not answered; or lists that there are not, or memory that it
          * does not share then. */
         const bool is_good = stepped == QN_OK && are_equal(expected, trainer) &&
-                             qn_trainer_engine(trainer)->device == 0;
+                             qn_engine_device(qn_trainer_engine(trainer)) == 0;
         CHECK(is_good || is_harmless);
         if (!is_good && !is_harmless)
             printf("other bits after call %lld failed (%d): %s\n", (long long)at, on,
@@ -146,8 +146,8 @@ static void check_auto(const qn_trainer *fresh, const qn_trainer *expected, int6
     const qn_engine *e = qn_trainer_engine(trainer);
     CHECK(are_equal(fresh, trainer));
     const char *name = qn_engine_get_options(e)->device;
-    CHECK(e->device > 0 ? strncmp(name, "opencl", 6) == 0 : strcmp(name, "cpu") == 0);
-    if (e->device == 0) {
+    CHECK(qn_engine_device(e) > 0 ? strncmp(name, "opencl", 6) == 0 : strcmp(name, "cpu") == 0);
+    if (qn_engine_device(e) == 0) {
         CHECK_OK(qn_trainer_step(trainer, x, y, &result));
         CHECK(are_equal(expected, trainer));
     }
@@ -172,10 +172,11 @@ static void check_silent(const qn_trainer *expected, int64_t at) {
     *calls = 0;
     CHECK_OK(make("opencl", &trainer));
     const qn_engine *e = qn_trainer_engine(trainer);
-    qn_gpu_set_patience(e->machine.devices[e->opened_device].state, 2000000);
+    qn_gpu_set_patience(qn_offload_opened(e)->state, 2000000);
     *silent_at = *calls + at;
     CHECK_OK(qn_trainer_step(trainer, x, y, &result));
-    CHECK(are_equal(expected, trainer) && e->device == 0); /* in this order: it waits for all */
+    CHECK(are_equal(expected, trainer) &&
+          qn_engine_device(e) == 0); /* in this order: it waits for all */
     CHECK_OK(qn_trainer_step(trainer, x, y, &result));
     qn_trainer_destroy(trainer);
     *silent_at = 0;
@@ -242,14 +243,14 @@ static void test_ahead(void) {
     qn_device_counters counters;
     CHECK_OK(make("opencl", &trainer));
     const qn_engine *e = qn_trainer_engine(trainer);
-    const qn_machine_device *d = &e->machine.devices[e->opened_device];
+    const qn_machine_device *d = qn_offload_opened(e);
     qn_gpu_set_patience(d->state, INT64_C(1000000000) * PATIENCE_S);
     *marks = 0;
     *lazy = 1;
-    for (int i = 0; i < MANY && e->device > 0; i++)
+    for (int i = 0; i < MANY && qn_engine_device(e) > 0; i++)
         CHECK_OK(qn_trainer_step(trainer, x, y, &result));
     d->device->counters(d->state, &counters);
-    CHECK(e->device > 0 && counters.n_idle == 1);
+    CHECK(qn_engine_device(e) > 0 && counters.n_idle == 1);
     qn_executor_await_begun(e->programs[0].executor);
     *lazy = 0;
     settle(trainer);

@@ -13,7 +13,7 @@
 #include "driver/opencl/opencl.h"
 #include "gpu_operators.h"
 #include "quern/quern.h"
-#include "run/engine.h"
+#include "run/offload.h"
 #include "run/optimizer.h"
 #include "run/trainer.h"
 #include "tensor/number.h"
@@ -295,8 +295,8 @@ static training train(subject *s, qn_dtype real, const char *device) {
     qn_engine *engine = make_engine(s, real, device, false);
     if (!engine)
         return t;
-    if (engine->device > 0)
-        qn_gpu_set_patience(engine->machine.devices[engine->device].state, patience_ns);
+    if (qn_engine_device(engine) > 0)
+        qn_gpu_set_patience(engine->machine.devices[qn_engine_device(engine)].state, patience_ns);
     round_parameters(engine);
     for (int i = 0; i < STEPS; i++) {
         run_step(engine, s, i);

@@ -6,6 +6,7 @@
 #include "os/team.h"
 #include "quern/quern.h"
 #include "run/cores/cores.h"
+#include "run/inspect.h"
 #include "run/trainer.h"
 #include "small_models.h"
 
@@ -57,19 +58,19 @@ static run train(qn_cores_choice cores) {
     qn_trainer *trainer = make(cores, 2);
     run r = {0};
     const qn_engine *e = qn_trainer_engine(trainer);
-    const size_t arena_bytes = e->arena_bytes;
-    CHECK(!e->cores || (e->cores->later != NULL) == (cores == QN_CORES_LATER));
+    const size_t arena_bytes = e->memory.arena_bytes;
+    CHECK(!qn_cores_of(e) || (qn_cores_of(e)->later != NULL) == (cores == QN_CORES_LATER));
     if (cores == QN_CORES_LATER)
-        e->cores->parts = 0; /* at once */
+        qn_cores_of(e)->parts = 0; /* at once */
     r.is_cached = qn_engine_get_cores(e).is_cached;
-    if (e->cores)
-        r.key = e->cores->key;
+    if (qn_cores_of(e))
+        r.key = qn_cores_of(e)->key;
     for (int i = 0; i < STEPS; i++)
         step(trainer);
     if (cores == QN_CORES_LATER) {
         const qn_cores_use use = qn_engine_get_cores(e);
         r.is_cached = use.is_cached;
-        CHECK(use.n_operations > 0 && use.n_profiled <= 20 && e->arena_bytes == arena_bytes);
+        CHECK(use.n_operations > 0 && use.n_profiled <= 20 && e->memory.arena_bytes == arena_bytes);
         CHECK(use.is_cached || use.n_measured == use.n_operations);
     }
     keep_weights(e, &r);
@@ -92,10 +93,10 @@ static void test_ended_early(void) {
         o.engine.n_threads = 2;
         o.engine.cores = QN_CORES_LATER;
         CHECK_OK(qn_trainer_create(&o, &trainer));
-        qn_trainer_engine(trainer)->cores->parts = 0;
+        qn_cores_of(qn_trainer_engine(trainer))->parts = 0;
         for (int i = 0; i < n_steps; i++)
             step(trainer);
-        CHECK(n_steps > 8 || qn_trainer_engine(trainer)->cores->later);
+        CHECK(n_steps > 8 || qn_cores_of(qn_trainer_engine(trainer))->later);
         qn_trainer_destroy(trainer);
     }
 }
@@ -121,13 +122,13 @@ static run train_limited(qn_cores_choice cores) {
     run r = {0};
     qn_engine *e = qn_trainer_engine(trainer);
     if (cores == QN_CORES_LATER)
-        e->cores->parts = 0;
+        qn_cores_of(e)->parts = 0;
     for (int i = 0; i < STEPS; i++) {
         const int most = i < 5 ? 3 : 1 + i / 3 % 4;
         qn_engine_limit_threads(e, most);
         step(trainer);
         CHECK(qn_team_size(e->team) == (most < 3 ? most : 3));
-        CHECK(most >= 3 || !e->cores || !e->cores->is_beside);
+        CHECK(most >= 3 || !qn_cores_of(e) || !qn_cores_of(e)->is_beside);
     }
     keep_weights(e, &r);
     qn_trainer_destroy(trainer);

@@ -4,6 +4,7 @@
 #include "check.h"
 #include "failing.h"
 #include "run/engine.h"
+#include "run/inspect.h"
 #include "small_models.h"
 
 #include <stdlib.h>

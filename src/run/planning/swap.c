@@ -1,28 +1,39 @@
-/* The swap file of an engine, one for all programs, since they run in turn. Its speed is known
- * before planning, its size afterwards. */
+/* See swap.h. */
+#include "run/planning/swap.h"
+
 #include "base/status.h"
 #include "device/disk.h"
 #include "plan/swap/swap_speed.h"
-#include "run/engine.h"
+#include "run/policy.h"
 
 #include <string.h>
 
-qn_status qn_engine_name_swap(qn_engine *e, const char *folder) {
-    if (!folder)
-        return QN_OK;
+/* The engine keeps a text of its own for that of the options. */
+static qn_status name_folder(qn_engine *e, const char *folder) {
+    qn_swap *swap;
     if (e->options.memory_budget_bytes == 0 && !e->options.saved_plan)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "swapping to %s needs a memory budget; set one (--memory)", folder);
-    e->swap_folder_bytes = strlen(folder) + 1;
-    QN_TRY(qn_allocate(&e->allocator, 1, e->swap_folder_bytes, &e->swap_folder));
-    memcpy(e->swap_folder, folder, e->swap_folder_bytes);
-    e->options.swap_folder = e->swap_folder;
+    QN_TRY(qn_allocate(&e->allocator, 1, sizeof *swap, &swap));
+    e->policies[QN_POLICY_SWAP] = swap;
+    swap->folder_bytes = strlen(folder) + 1;
+    QN_TRY(qn_allocate(&e->allocator, 1, swap->folder_bytes, &swap->folder));
+    memcpy(swap->folder, folder, swap->folder_bytes);
+    e->options.swap_folder = swap->folder;
     return QN_OK;
 }
 
+/* Plans that are read from a file may swap without a folder, to be looked at. */
+static qn_status create(qn_engine *e) {
+    int row;
+    if (e->options.swap_folder)
+        QN_TRY(name_folder(e, e->options.swap_folder));
+    return qn_machine_add(&e->machine, &qn_device_disk, NULL, &row);
+}
+
 qn_status qn_engine_measure_swap(qn_engine *e) {
-    return e->swap_folder ? qn_swap_speed_get(&e->allocator, e->swap_folder, &e->swap_speed)
-                          : QN_OK;
+    qn_swap *swap = qn_swap_of(e);
+    return swap ? qn_swap_speed_get(&e->allocator, swap->folder, &swap->speed) : QN_OK;
 }
 
 /* The disk among the machine's devices. */
@@ -54,40 +65,46 @@ static need find_needs(const qn_engine *e) {
 }
 
 static size_t memory_of(const qn_engine *e, need n) {
-    return n.n_queues > 0
-               ? qn_disk_memory(e->swap_folder ? e->swap_folder : "", n.n_queues, n.n_works)
-               : 0;
+    const qn_swap *swap = qn_swap_of(e);
+    return n.n_queues > 0 ? qn_disk_memory(swap ? swap->folder : "", n.n_queues, n.n_works) : 0;
 }
 
 size_t qn_engine_swap_memory(const qn_engine *e) {
     return memory_of(e, find_needs(e));
 }
 
-qn_status qn_engine_add_disk(qn_engine *e) {
-    int row;
-    return qn_machine_add(&e->machine, &qn_device_disk, NULL, &row);
-}
-
-qn_status qn_engine_open_swap(qn_engine *e) {
+static qn_status open_disk(qn_engine *e) {
+    const qn_swap *swap = qn_swap_of(e);
     const need n = find_needs(e);
     if (n.n_queues == 0)
         return QN_OK;
     if (e->options.plan_only) {
-        e->planned_bytes += memory_of(e, n);
+        e->memory.planned_bytes += memory_of(e, n);
         return QN_OK;
     }
-    if (!e->swap_folder)
+    if (!swap)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "the plan swaps %zu bytes to a file; set a folder for it (--swap)", n.bytes);
-    const qn_disk_options options = {e->swap_folder, n.bytes, n.n_queues};
+    const qn_disk_options options = {swap->folder, n.bytes, n.n_queues};
     QN_TRY(qn_device_disk.open(&e->allocator, &options, &find_disk(e)->state));
     for (int i = 0; i < e->n_programs; i++)
         QN_TRY(qn_executor_open_lanes(e->programs[i].executor, 0, NULL));
     return QN_OK;
 }
 
-void qn_engine_close_swap(qn_engine *e) {
+static void destroy(qn_engine *e) {
+    qn_swap *swap = qn_swap_of(e);
     if (qn_machine_disk(&e->machine) >= 0)
         qn_device_disk.close(find_disk(e)->state);
-    qn_release(&e->allocator, e->swap_folder, 1, e->swap_folder_bytes);
+    if (!swap)
+        return;
+    qn_release(&e->allocator, swap->folder, 1, swap->folder_bytes);
+    qn_release(&e->allocator, swap, 1, sizeof *swap);
 }
+
+const qn_policy qn_policy_swap = {
+    .name = "swap",
+    .create = create,
+    .open = open_disk,
+    .destroy = destroy,
+};

@@ -1,9 +1,9 @@
 /* Saved plans, used instead of those that an engine would make; see engine.h. */
+#include "plan/saved.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "os/os.h"
-#include "plan/saved.h"
-#include "run/engine.h"
+#include "run/offload.h"
 #include "run/placing/within.h"
 
 /* With a device: the file's order and what it makes again, over both lanes; where that is nothing,
@@ -41,16 +41,16 @@ static qn_status restore(qn_engine *e, const char *isa, int index) {
     const qn_saved_program *saved;
     qn_program *p = &e->programs[index];
     QN_TRY(qn_saved_find(plan, index, p->name, n_threads, isa, &saved));
-    if (saved->micro_batch > 0 && e->device > 0)
+    if (saved->micro_batch > 0 && qn_engine_device(e) > 0)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "the plan works on %lld samples at a time, whose sums another device rounds "
                        "differently; make a plan that does not, or train with --device cpu",
                        (long long)saved->micro_batch);
     if (saved->micro_batch > 0 && !p->unsplit)
         QN_TRY(qn_program_split(p, &e->machine, saved->micro_batch));
-    QN_TRY(e->device > 0 ? take_for_device(e, saved, p) : take_for_cpu(e, saved, p));
-    if (p->plan->arena_bytes > e->arena_bytes)
-        e->arena_bytes = p->plan->arena_bytes;
+    QN_TRY(qn_engine_device(e) > 0 ? take_for_device(e, saved, p) : take_for_cpu(e, saved, p));
+    if (p->plan->arena_bytes > e->memory.arena_bytes)
+        e->memory.arena_bytes = p->plan->arena_bytes;
     return QN_OK;
 }
 
@@ -65,7 +65,7 @@ qn_status qn_engine_take_saved(qn_engine *e) {
                        e->n_programs);
     for (int i = 0; i < e->n_programs; i++)
         QN_TRY(restore(e, qn_isa_name(isa), i));
-    e->planning_ns = qn_clock_ns() - begin;
+    e->planning.ns = qn_clock_ns() - begin;
     e->options.saved_plan = NULL;
     return QN_OK;
 }

@@ -1,6 +1,6 @@
 /* Planning an engine's programs within a number of bytes, for the files that choose the number. */
-#ifndef QN_RUN_PLANNING_H
-#define QN_RUN_PLANNING_H
+#ifndef QN_RUN_PLANNING_PLANNING_H
+#define QN_RUN_PLANNING_PLANNING_H
 
 #include "run/engine.h"
 

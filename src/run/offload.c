@@ -1,14 +1,14 @@
-/* Programs on a further device beside the CPU: each node that the device supports runs there, and
- * the rest on the CPU. A device that is lost is left: the programs are planned anew for the CPU and
- * the step is repeated from the host's values, none of which has been updated (plan/plan.h), or, as
- * those of the device are gone, with the steps before it (run/resident). */
+/* See offload.h. None of the host's values has been updated when a device is lost (plan/plan.h),
+ * or, as those of the device are gone, the steps before are run again (run/resident). */
+#include "run/offload.h"
+
 #include "base/status.h"
 #include "driver/driver.h"
 #include "os/heap.h"
 #include "os/os.h"
 #include "plan/lanes/spread.h"
-#include "run/engine.h"
 #include "run/placing/comparison.h"
+#include "run/policy.h"
 #include "run/resident/resident.h"
 
 #include <stdio.h>
@@ -16,11 +16,6 @@
 #include <string.h>
 
 /* ---- opening ---- */
-
-void qn_engine_tell(const qn_engine *e, int level, const char *text) {
-    if (e->options.log && e->options.log->write)
-        e->options.log->write(e->options.log->user, level, text);
-}
 
 /* A piece that somebody's frame may have to wait for is a small part of it. */
 static void set_pace(const qn_engine *e, const qn_device *device, void *state) {
@@ -41,7 +36,7 @@ static qn_status add(qn_engine *e, const qn_driver *driver, int number) {
         device->close(state);
         return status;
     }
-    e->device = e->opened_device = row;
+    qn_offload_of(e)->device = qn_offload_of(e)->opened = row;
     set_pace(e, device, state);
     return QN_OK;
 }
@@ -85,11 +80,12 @@ static qn_status check_wish(const qn_device_wish *wish) {
 
 /* What "auto" cannot use, it does without. */
 static qn_status open_auto(qn_engine *e) {
+    qn_offload *o = qn_offload_of(e);
     const bool is_fit = check(e) == QN_OK && !e->options.plan_only && !e->options.saved_plan;
     QN_TRY(check_wish(&e->options.device_wish));
-    for (const qn_driver *d = qn_drivers; is_fit && !e->is_device_tried && d->scheme; d++)
-        e->is_device_tried = d->functions && d->functions->is_tried && add(e, d, 0) == QN_OK;
-    e->options.device = e->is_device_tried ? "auto" : "cpu";
+    for (const qn_driver *d = qn_drivers; is_fit && !o->is_tried && d->scheme; d++)
+        o->is_tried = d->functions && d->functions->is_tried && add(e, d, 0) == QN_OK;
+    e->options.device = o->is_tried ? "auto" : "cpu";
     if (e->options.plan_only)
         qn_engine_tell(
             e, 0,
@@ -112,17 +108,20 @@ qn_status qn_engine_name_device(qn_engine *e, const char *device, const qn_progr
         at += (size_t)snprintf(name + at, MOST_NUMBER, "%lld:", (long long)pieces);
     if (site_of && qn_placing_print(site_of, n_nodes, name + at, bytes - at))
         name[length] = '/';
-    qn_release(&e->allocator, e->device_name, 1, e->device_name_bytes);
-    e->options.device = e->device_name = name;
-    e->device_name_bytes = bytes;
+    qn_release(&e->allocator, qn_offload_of(e)->name, 1, qn_offload_of(e)->name_bytes);
+    e->options.device = qn_offload_of(e)->name = name;
+    qn_offload_of(e)->name_bytes = bytes;
     return QN_OK;
 }
 
-qn_status qn_engine_open_device(qn_engine *e) {
+static qn_status create(qn_engine *e) {
+    qn_offload *o;
+    QN_TRY(qn_allocate(&e->allocator, 1, sizeof *o, &o));
+    e->policies[QN_POLICY_OFFLOAD] = o;
     const char *text = e->options.device ? e->options.device : "cpu";
     qn_device_name name;
     QN_TRY(qn_engine_name_device(e, text, NULL));
-    text = e->device_name;
+    text = qn_offload_of(e)->name;
     if (strcmp(text, "cpu") == 0)
         return QN_OK;
     if (strcmp(text, "auto") == 0)
@@ -132,34 +131,39 @@ qn_status qn_engine_open_device(qn_engine *e) {
     return add(e, name.driver, name.number);
 }
 
-void qn_engine_close_device(qn_engine *e) {
-    qn_release(&e->shared, e->left_arena, 1, e->left_arena_bytes);
-    if (e->opened_device > 0)
-        e->machine.devices[e->opened_device].device->close(
-            e->machine.devices[e->opened_device].state);
+static void destroy(qn_engine *e) {
+    qn_offload *o = qn_offload_of(e);
+    if (!o)
+        return;
+    qn_resident_destroy(e);
+    qn_release(&e->shared, o->left_arena, 1, o->left_arena_bytes);
+    if (o->opened > 0)
+        qn_offload_opened(e)->device->close(qn_offload_opened(e)->state);
     qn_device_choice_destroy(e);
-    qn_release(&e->allocator, e->device_name, 1, e->device_name_bytes);
+    qn_release(&e->allocator, o->name, 1, o->name_bytes);
+    qn_release(&e->allocator, o, 1, sizeof *o);
+    e->policies[QN_POLICY_OFFLOAD] = NULL;
 }
 
 /* ---- planning ---- */
 
 void qn_engine_fill_lanes(const qn_engine *e, qn_lane lanes[2]) {
     lanes[0] = (qn_lane){.n_threads = (int16_t)e->options.n_threads};
-    lanes[1] = (qn_lane){.device = (int16_t)e->device,
-                         .space = e->machine.devices[e->device].first_space,
+    lanes[1] = (qn_lane){.device = (int16_t)qn_engine_device(e),
+                         .space = e->machine.devices[qn_engine_device(e)].first_space,
                          .n_threads = 1,
-                         .can_be_lost = e->machine.devices[e->device].device->is_lost &&
+                         .can_be_lost = e->machine.devices[qn_engine_device(e)].device->is_lost &&
                                         !qn_resident_is_active(e)};
 }
 
 /* Behind a '/' in the device's name, and behind pieces and a ':'; null: there is none. */
 static const char *placement_of(const qn_engine *e) {
-    const char *at = strchr(e->device_name, '/'), *colon = at ? strchr(at, ':') : NULL;
+    const char *at = strchr(qn_offload_of(e)->name, '/'), *colon = at ? strchr(at, ':') : NULL;
     return colon ? colon + 1 : at ? at + 1 : NULL;
 }
 
 int64_t qn_engine_named_pieces(const qn_engine *e) {
-    const char *at = e->device > 0 ? strchr(e->device_name, '/') : NULL;
+    const char *at = qn_engine_device(e) > 0 ? strchr(qn_offload_of(e)->name, '/') : NULL;
     return at && strchr(at, ':') ? strtoll(at + 1, NULL, 10) : 1;
 }
 
@@ -184,7 +188,7 @@ qn_status qn_engine_fill_lane_of(const qn_engine *e, const qn_program *p, int16_
         const qn_node *node = graph->nodes[n];
         const qn_query query = qn_machine_query(graph, node, e->options.n_threads, outputs);
         lane_of[n] = lane_of[n] && !node->op->is_view && !node->op->is_wait &&
-                     qn_machine_supports(&e->machine, e->device, &query);
+                     qn_machine_supports(&e->machine, qn_engine_device(e), &query);
     }
     return QN_OK;
 }
@@ -225,7 +229,7 @@ void qn_engine_fill_space_of(const qn_engine *e, const qn_graph *graph, int16_t 
     for (int v = 0; v < graph->n_values; v++) {
         const qn_value_info *info = graph->values[v];
         space_of[v] = info->producer < 0 && qn_resident_has(e, info->name)
-                          ? e->machine.devices[e->device].first_space
+                          ? e->machine.devices[qn_engine_device(e)].first_space
                           : 0;
     }
 }
@@ -267,11 +271,12 @@ qn_status qn_engine_plan_device(qn_engine *e, qn_program *p) {
 /* ---- changing between the device and the CPU ---- */
 
 static qn_status plan_program(qn_engine *e, qn_program *p) {
-    QN_TRY(e->device > 0 ? qn_engine_plan_device(e, p)
-                         : qn_plan_create(&e->allocator, p->graph, &e->machine, &p->plan));
+    QN_TRY(qn_engine_device(e) > 0
+               ? qn_engine_plan_device(e, p)
+               : qn_plan_create(&e->allocator, p->graph, &e->machine, &p->plan));
     QN_TRY(qn_engine_make_executor(e, p));
-    if (p->plan->arena_bytes > e->arena_bytes)
-        e->arena_bytes = p->plan->arena_bytes;
+    if (p->plan->arena_bytes > e->memory.arena_bytes)
+        e->memory.arena_bytes = p->plan->arena_bytes;
     return QN_OK;
 }
 
@@ -283,13 +288,13 @@ static void tell_above(qn_engine *e) {
     qn_engine_tell(e, 1, text);
     for (int i = 0; i < e->n_programs; i++)
         qn_program_unplan(&e->programs[i]);
-    e->arena_bytes = 0;
+    e->memory.arena_bytes = 0;
 }
 
 /* Programs and executors, without an arena. */
 static qn_status plan_programs(qn_engine *e, int device) {
-    e->device = device;
-    e->arena_bytes = 0;
+    qn_offload_of(e)->device = device;
+    e->memory.arena_bytes = 0;
     for (int i = 0; i < e->n_programs; i++)
         qn_program_unplan(&e->programs[i]);
     qn_resident_close(e);
@@ -305,10 +310,10 @@ static qn_status plan_programs(qn_engine *e, int device) {
     return QN_OK;
 }
 
-qn_status qn_engine_open_device_lanes(qn_engine *e) {
+static qn_status open_lanes(qn_engine *e) {
     char text[600];
     const qn_status status = qn_resident_open(e);
-    if (status == QN_OK || !e->is_device_tried)
+    if (status == QN_OK || !qn_offload_of(e)->is_tried)
         return status;
     snprintf(text, sizeof text, "device auto: %.500s; trains on the CPU", qn_error_message());
     qn_engine_tell(e, 0, text);
@@ -318,38 +323,38 @@ qn_status qn_engine_open_device_lanes(qn_engine *e) {
 /* Lanes come first: where they fail, plans of another size may take their place. */
 static qn_status plan_all(qn_engine *e, int device) {
     QN_TRY(plan_programs(e, device));
-    QN_TRY(qn_engine_open_device_lanes(e));
-    QN_TRY(qn_allocate_unset(&e->shared, 1, e->arena_bytes, &e->arena));
+    QN_TRY(open_lanes(e));
+    QN_TRY(qn_allocate_unset(&e->shared, 1, e->memory.arena_bytes, &e->memory.arena));
     for (int i = 0; i < e->n_programs; i++)
-        qn_executor_set_arena(e->programs[i].executor, e->arena);
+        qn_executor_set_arena(e->programs[i].executor, e->memory.arena);
     return QN_OK;
 }
 
 /* A device that was lost for its silence may still write there: it is kept until the end. */
 static void leave_arena(qn_engine *e) {
-    const qn_machine_device *d = &e->machine.devices[e->opened_device];
-    if (!e->left_arena && d->device->is_silent && d->device->is_silent(d->state)) {
-        e->left_arena = e->arena;
-        e->left_arena_bytes = e->arena_bytes;
-        e->arena = NULL;
+    const qn_machine_device *d = qn_offload_opened(e);
+    if (!qn_offload_of(e)->left_arena && d->device->is_silent && d->device->is_silent(d->state)) {
+        qn_offload_of(e)->left_arena = e->memory.arena;
+        qn_offload_of(e)->left_arena_bytes = e->memory.arena_bytes;
+        e->memory.arena = NULL;
         return;
     }
-    qn_release(&e->shared, e->arena, 1, e->arena_bytes);
-    e->arena = NULL;
+    qn_release(&e->shared, e->memory.arena, 1, e->memory.arena_bytes);
+    e->memory.arena = NULL;
 }
 
 qn_status qn_engine_change_device(qn_engine *e, int device) {
     leave_arena(e);
-    e->is_planned = false;
+    e->planning.is_done = false;
     QN_TRY(plan_all(e, device));
-    e->is_planned = true;
+    e->planning.is_done = true;
     return QN_OK;
 }
 
 qn_status qn_engine_change_pieces(qn_engine *e, qn_program *p, int64_t pieces, int16_t *site_of,
                                   int device) {
     leave_arena(e);
-    e->is_planned = false;
+    e->planning.is_done = false;
     for (int i = 0; i < e->n_programs; i++)
         qn_program_unplan(&e->programs[i]);
     qn_resident_close(e);
@@ -357,12 +362,12 @@ qn_status qn_engine_change_pieces(qn_engine *e, qn_program *p, int64_t pieces, i
     p->site_of = site_of;
     QN_TRY(qn_program_split_apart(p, &e->machine, pieces > 0 ? pieces : 1));
     QN_TRY(plan_all(e, device));
-    e->is_planned = true;
+    e->planning.is_done = true;
     return QN_OK;
 }
 
 void qn_engine_describe_device(const qn_engine *e, char name[160], char reason[200]) {
-    const qn_machine_device *d = &e->machine.devices[e->opened_device];
+    const qn_machine_device *d = qn_offload_opened(e);
     const char *model = d->device->model_name ? d->device->model_name(d->state) : "";
     const char *why = d->device->reason ? d->device->reason(d->state) : "";
     snprintf(name, 160, model[0] ? "%s (%s)" : "%s", d->device->name, model);
@@ -399,3 +404,50 @@ qn_status qn_engine_lose_device(qn_engine *e, int program) {
         qn_executor_bind(p->executor, p->inputs[i], bound[i]);
     return QN_OK;
 }
+
+/* ---- the policy ---- */
+
+static qn_status build(qn_engine *e, qn_program *p) {
+    return qn_engine_device(e) > 0
+               ? qn_program_split_apart(p, &e->machine, qn_engine_named_pieces(e))
+               : QN_OK;
+}
+
+static bool has_device(const qn_engine *e) {
+    return qn_engine_device(e) > 0;
+}
+
+static bool runs(const qn_engine *e, int program) {
+    (void)program;
+    return has_device(e);
+}
+
+/* A device that is lost is left, and the step repeated on the CPU. */
+static qn_status run(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
+    const qn_program *p = qn_engine_get_program(e, program);
+    qn_status status = qn_resident_begin_run(e, program);
+    if (status == QN_OK)
+        status = qn_resident_run(e, program, step, watch);
+    if (status == QN_OK)
+        qn_resident_end_run(e, program, step);
+    if (status != QN_ERROR_DEVICE)
+        return status;
+    QN_TRY(qn_engine_lose_device(e, program));
+    return qn_executor_run(p->executor, e->options.seed, step, watch);
+}
+
+const qn_policy qn_policy_offload = {
+    .name = "offload",
+    .create = create,
+    .build = build,
+    .prepare = qn_resident_choose,
+    .plans = has_device,
+    .plan = qn_engine_plan_device,
+    .open = open_lanes,
+    .start = qn_engine_choose_device,
+    .begin_run = qn_resident_prepare,
+    .runs = runs,
+    .run = run,
+    .fetch = qn_resident_fetch,
+    .destroy = destroy,
+};

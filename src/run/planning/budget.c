@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "os/os.h"
-#include "run/planning.h"
+#include "run/planning/planning.h"
 
 #include <stdio.h>
 
@@ -294,11 +294,11 @@ static qn_status plan_within(qn_engine *e, qn_fit *f) {
 }
 
 qn_status qn_engine_plan_budget(qn_engine *e) {
-    const size_t own = sizeof *e + e->counter.peak_bytes + e->outside_bytes;
-    qn_fit f = {.before = e->noted_bytes > own ? e->noted_bytes : own};
-    e->plans_within = true;
+    const size_t own = sizeof *e + e->counter.peak_bytes + e->memory.outside_bytes;
+    qn_fit f = {.before = e->planning.noted_bytes > own ? e->planning.noted_bytes : own};
+    e->planning.is_within = true;
     const qn_status status = plan_within(e, &f);
     qn_fit_end(e);
-    e->plans_within = false;
+    e->planning.is_within = false;
     return status;
 }

@@ -3,14 +3,16 @@
  * everything held at any time, planning included, stays within it. The memory of plans and
  * executors is known only once they exist, so planning starts with a guess and is repeated with the
  * real figure. */
-#include "run/planning.h"
+#include "run/planning/planning.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "device/disk.h"
 #include "os/os.h"
 #include "run/placing/within.h"
-#include "run/rebudget/live_budget.h"
+#include "run/planning/swap.h"
+#include "run/policy.h"
 #include "run/resident/resident.h"
+#include "run/timing.h"
 
 /* A guess of what a node takes in a graph that was made anew, its plan and its executor. */
 enum { NODE_BYTES = 2200, EXECUTOR_BYTES = 500 };
@@ -31,14 +33,14 @@ static size_t low_bytes(const qn_program *p) {
 
 static size_t all_low_bytes(const qn_engine *e) {
     size_t bytes = 0;
-    for (int i = 0; e->plans_within && i < e->n_programs; i++)
+    for (int i = 0; e->planning.is_within && i < e->n_programs; i++)
         bytes += 2 * low_bytes(&e->programs[i]);
     return bytes;
 }
 
 /* What counts against a budget besides what the counter counts. */
 static size_t uncounted_bytes(const qn_engine *e) {
-    return sizeof *e + e->planned_bytes + e->outside_bytes;
+    return sizeof *e + e->memory.planned_bytes + e->memory.outside_bytes;
 }
 
 /* The same while a budget is planned. */
@@ -81,14 +83,13 @@ static const double *complete_times(qn_program *p) {
 }
 
 static void note_arena(qn_engine *e, const qn_program *p) {
-    e->arena_bytes = larger(e->arena_bytes, p->plan->arena_bytes);
+    e->memory.arena_bytes = larger(e->memory.arena_bytes, p->plan->arena_bytes);
 }
 
 static qn_status plan_as_is(qn_engine *e, qn_program *p) {
-    if (e->device > 0 && p != &e->update)
-        return qn_engine_plan_device(e, p);
-    if (e->live_budget && p != &e->update)
-        return qn_live_budget_plan(e, p);
+    const qn_policy *policy = p == &e->update ? NULL : qn_policies_that_plans(e);
+    if (policy)
+        return policy->plan(e, p);
     return qn_plan_create(&e->allocator, p->graph, &e->machine, &p->plan);
 }
 
@@ -99,7 +100,7 @@ static void unplan(qn_engine *e) {
             qn_program_unsplit(&e->programs[i]);
     }
     qn_program_unplan(&e->update);
-    e->arena_bytes = 0;
+    e->memory.arena_bytes = 0;
 }
 
 /* ---- within a budget ---- */
@@ -237,10 +238,10 @@ static size_t device_limit(const qn_engine *e, const fit *f) {
 static qn_status find_plan(qn_engine *e, const qn_program *p, const fit *f,
                            qn_budget_options options, qn_budget_plan *found, size_t *least) {
     const size_t host_bytes = options.arena_bytes;
-    if (e->device == 0 || p == &e->update)
+    if (qn_engine_device(e) == 0 || p == &e->update)
         return qn_budget_plan_find(&e->allocator, p->graph, &e->machine, &options, found, least);
     options.swap = NULL;
-    if (e->machine.devices[e->device].first_space > 0) {
+    if (e->machine.devices[qn_engine_device(e)].first_space > 0) {
         options.arena_bytes = device_limit(e, f);
         options.swap = &qn_within_copies;
         options.swap_bytes = host_bytes;
@@ -251,10 +252,10 @@ static qn_status find_plan(qn_engine *e, const qn_program *p, const fit *f,
 /* A plan of its graph with an arena of at most limit bytes, where values are made again or swapped.
  */
 static qn_status plan_again(qn_engine *e, qn_program *p, fit *f, size_t limit, size_t *least) {
+    const qn_swap *swap = f->no_swap ? NULL : qn_swap_of(e);
     const qn_budget_options options = {.arena_bytes = limit,
                                        .node_ns = complete_times(p),
-                                       .swap =
-                                           e->swap_folder && !f->no_swap ? &e->swap_speed : NULL,
+                                       .swap = swap ? &swap->speed : NULL,
                                        .swap_bytes = e->options.swap_bytes,
                                        .most_work = f->is_rough ? 1 : 0,
                                        .low = low_of(e, p)};
@@ -262,8 +263,8 @@ static qn_status plan_again(qn_engine *e, qn_program *p, fit *f, size_t limit, s
     const size_t before = held_bytes(e);
     QN_TRY(find_plan(e, p, f, options, &found, least));
     const size_t peak = before + found.planner_bytes;
-    e->planner_bytes = larger(e->planner_bytes, found.planner_bytes);
-    e->planning_ns += found.planning_ns;
+    e->planning.planner_bytes = larger(e->planning.planner_bytes, found.planner_bytes);
+    e->planning.ns += found.planning_ns;
     qn_program_take(p, &found);
     if (peak <= f->total)
         return QN_OK;
@@ -293,7 +294,7 @@ static qn_status plan_either(qn_engine *e, qn_program *p, fit *f, size_t limit, 
                              size_t *least) {
     bool is_split;
     QN_TRY(plan_in_pieces(e, p, f, limit, &found));
-    if (found.micro_batch > 0 && found.extra <= little_time && !e->timing)
+    if (found.micro_batch > 0 && found.extra <= little_time && !qn_engine_is_timed(e))
         return QN_OK;
     make_whole(p);
     if (found.micro_batch == 0 && found.smallest == 0)
@@ -302,7 +303,8 @@ static qn_status plan_either(qn_engine *e, qn_program *p, fit *f, size_t limit, 
     const qn_status status = plan_again(e, p, f, limit, least);
     const bool is_refused = end_limit(e, before);
     const double extra = p->base ? p->budget.extra_ns / p->budget.base_ns : 0;
-    if (status == QN_OK && (found.micro_batch == 0 || e->timing || extra <= found.extra))
+    if (status == QN_OK &&
+        (found.micro_batch == 0 || qn_engine_is_timed(e) || extra <= found.extra))
         return QN_OK;
     if (status != QN_OK && (status != QN_ERROR_MEMORY || (*least == 0 && !is_refused)))
         return status;
@@ -317,8 +319,8 @@ static qn_status plan_either(qn_engine *e, qn_program *p, fit *f, size_t limit, 
 /* Micro-batches are the caller's where it gave some; plans for changed budgets are of whole
  * batches. */
 static bool may_be_split(const qn_engine *e, const qn_program *p) {
-    return p->training && p->n_phases == 1 && e->options.micro_batch == 0 && e->device == 0 &&
-           !e->options.budget_changes;
+    return p->training && p->n_phases == 1 && e->options.micro_batch == 0 &&
+           qn_engine_device(e) == 0 && !e->options.budget_changes;
 }
 
 /* A plan with an arena of at most limit bytes; where there is none, *least gets the smallest that
@@ -361,11 +363,11 @@ static qn_status make_executors(qn_engine *e) {
 }
 
 static size_t guess_reserve(const qn_engine *e, const fit *f) {
+    const qn_swap *swap = f->no_swap ? NULL : qn_swap_of(e);
     size_t n_nodes = 0;
     for (int i = 0; i < e->n_programs; i++)
         n_nodes += (size_t)e->programs[i].graph->n_nodes;
-    return n_nodes * NODE_BYTES +
-           (e->swap_folder && !f->no_swap ? qn_disk_memory(e->swap_folder, 2, 64) : 0);
+    return n_nodes * NODE_BYTES + (swap ? qn_disk_memory(swap->folder, 2, 64) : 0);
 }
 
 static size_t update_bytes(const qn_engine *e) {
@@ -374,8 +376,8 @@ static size_t update_bytes(const qn_engine *e) {
 
 /* What is held with the arenas to come; of the device's own memory, if that is more. */
 static size_t used_bytes(const qn_engine *e) {
-    return larger(held_bytes(e) + update_bytes(e) + e->arena_bytes + qn_engine_swap_memory(e) +
-                      qn_resident_host_bytes(e),
+    return larger(held_bytes(e) + update_bytes(e) + e->memory.arena_bytes +
+                      qn_engine_swap_memory(e) + qn_resident_host_bytes(e),
                   qn_within_device_bytes(e));
 }
 
@@ -455,7 +457,7 @@ static qn_status fit_within(qn_engine *e, fit *f) {
 /* Whether the file's own memory may be why there are no plans, or, where only memory matters, why
  * they take so much. */
 static bool may_be_less_without(const qn_engine *e, const fit *f) {
-    if (!e->swap_folder || f->before > f->total)
+    if (!qn_swap_of(e) || f->before > f->total)
         return false;
     return f->needed_bytes > 0 || (f->is_rough && qn_engine_swap_memory(e) > 0);
 }
@@ -505,7 +507,7 @@ static size_t usual_bytes(const qn_graph *graph) {
 
 static bool may_be_thrifty(const qn_engine *e, const qn_program *p) {
     const size_t arena = p->plan->arena_bytes;
-    return p->training && !p->unsplit && e->device == 0 && !e->live_budget && !p->base &&
+    return p->training && !p->unsplit && !qn_policies_that_plans(e) && !p->base &&
            arena >= LARGE_ARENA_NUMBERS * usual_bytes(p->graph) && arena > held_bytes(e);
 }
 
@@ -517,8 +519,8 @@ static qn_status save_memory(qn_engine *e, qn_program *p) {
                                   worth_while, &found));
     if (!found.plan)
         return QN_OK;
-    e->planner_bytes = larger(e->planner_bytes, found.planner_bytes);
-    e->planning_ns += found.planning_ns;
+    e->planning.planner_bytes = larger(e->planning.planner_bytes, found.planner_bytes);
+    e->planning.ns += found.planning_ns;
     qn_engine_note_peak(e, before + found.planner_bytes);
     qn_program_unplan(p);
     qn_program_take(p, &found);
@@ -569,7 +571,7 @@ qn_status qn_fit_usual(qn_engine *e, fit *f) {
 }
 
 void qn_engine_note_peak(qn_engine *e, size_t bytes) {
-    e->noted_bytes = larger(e->noted_bytes, bytes);
+    e->planning.noted_bytes = larger(e->planning.noted_bytes, bytes);
 }
 
 qn_status qn_engine_make_plans(qn_engine *e) {
@@ -616,10 +618,10 @@ static double extra_of_pieces(const qn_program *p, double whole_ns) {
 qn_budget_use qn_engine_get_budget(const qn_engine *e) {
     QN_NEED_OR(e, "engine", (qn_budget_use){0});
     qn_budget_use use = {.budget_bytes = e->options.memory_budget_bytes,
-                         .planner_bytes = e->planner_bytes,
-                         .planning_ns = e->planning_ns};
+                         .planner_bytes = e->planning.planner_bytes,
+                         .planning_ns = e->planning.ns};
     double base = 0, extra = 0;
-    if (!e->is_planned)
+    if (!e->planning.is_done)
         return use;
     use.peak_bytes = held_bytes(e);
     for (int i = 0; i < e->n_programs; i++) {
