@@ -4,6 +4,7 @@
 #ifndef QN_KERNELS_LANGUAGE_H
 #define QN_KERNELS_LANGUAGE_H
 
+#include "kernels/blocks.h"
 #include "kernels/kernels.h"
 
 /* Forward: y (N, T, H, D) and log_sums (N, T, H), of query (N, T, H, D), key and value (N, U, G, D)
@@ -16,6 +17,18 @@ typedef struct qn_causal_operands {
     const void *dy;
     void *dquery, *dkey, *dvalue;
 } qn_causal_operands;
+
+/* losses (N) of x (N, C) with a table (V, C) and labels (N), and, if so, the slopes of each loss to
+ * its row of x (N, C). A negative label makes 0, and one beyond the table NaN. */
+typedef struct qn_sliced_operands {
+    int64_t n;
+    double soft_cap; /* of the logits; 0: none */
+    bool makes_slopes;
+    const void *x;
+    qn_block_matrix table;
+    const int32_t *labels;
+    void *losses, *slopes;
+} qn_sliced_operands;
 
 typedef struct qn_language_kernels {
     /* y = x * factor * (scale (C) + offset) for rows of x (rows, C), where factor is
@@ -44,6 +57,12 @@ typedef struct qn_language_kernels {
                                       const qn_causal_operands *operands, void *workspace);
     size_t (*causal_attention_workspace)(const qn_kernels *kernels, const qn_causal_shape *shape,
                                          bool is_backward, int n_threads);
+
+    /* The workspace by what is no pointer. */
+    void (*sliced_cross_entropy)(const qn_kernels *kernels, qn_team *team,
+                                 const qn_sliced_operands *operands, void *workspace);
+    size_t (*sliced_cross_entropy_workspace)(const qn_kernels *kernels,
+                                             const qn_sliced_operands *operands, int n_threads);
 } qn_language_kernels;
 
 /* Of a float table's real type and set. */

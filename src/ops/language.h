@@ -3,7 +3,7 @@
 #ifndef QN_OPS_LANGUAGE_H
 #define QN_OPS_LANGUAGE_H
 
-#include "graph/graph.h"
+#include "ops/network/frozen.h"
 
 typedef struct qn_rms_norm_attributes {
     double epsilon, offset;
@@ -44,6 +44,14 @@ enum {
 
 qn_causal_shape qn_causal_of(const void *attributes, const qn_tensor *inputs);
 
+typedef struct qn_sliced_attributes {
+    qn_frozen_attributes table;
+    double soft_cap;
+    bool makes_slopes;
+} qn_sliced_attributes;
+
+enum { QN_SLICED_X, QN_SLICED_TABLE, QN_SLICED_LABELS };
+
 /* y = x / sqrt(mean of x^2 over the last axis + epsilon) * (scale (C) + offset) (Zhang and Sennrich
  * 2019); scale may be QN_NO_VALUE: 1, and offset 0. Gemma's offset is 1. */
 qn_value qn_rms_norm(qn_graph *graph, const char *name, qn_value x, qn_value scale, double epsilon,
@@ -71,5 +79,11 @@ typedef struct qn_causal_attention_options {
 
 qn_value qn_causal_attention(qn_graph *graph, const char *name,
                              const qn_causal_attention_options *options);
+
+/* losses (N) = cross entropy of softmax(x (N, C) table (V, C) transposed) with labels (N), QN_I32,
+ * without the logits; a negative label makes 0. soft_cap as above, of the logits. Gradients flow to
+ * x, in graphs for training. */
+qn_value qn_sliced_cross_entropy(qn_graph *graph, const char *name, qn_value x, qn_frozen table,
+                                 qn_value labels, double soft_cap);
 
 #endif

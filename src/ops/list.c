@@ -131,6 +131,7 @@ const qn_op *const qn_ops[] = {
     &qn_op_gated_backward,
     &qn_op_causal,
     &qn_op_causal_backward,
+    &qn_op_sliced,
     NULL,
 };
 

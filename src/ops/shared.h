@@ -142,7 +142,7 @@ extern const qn_op qn_op_round_numbers, qn_op_settle_numbers, qn_op_adapt_number
     qn_op_whole_norm, qn_op_whole_norm_backward, qn_op_choose_channels, qn_op_take_channels,
     qn_op_put_channels, qn_op_frozen_linear, qn_op_frozen_linear_backward_data,
     qn_op_frozen_embedding, qn_op_rms_norm, qn_op_rms_norm_backward, qn_op_rotary, qn_op_gated,
-    qn_op_gated_backward, qn_op_causal, qn_op_causal_backward, qn_op_scatter_sum,
+    qn_op_gated_backward, qn_op_causal, qn_op_causal_backward, qn_op_sliced, qn_op_scatter_sum,
     qn_op_scatter_place, qn_op_row_number;
 
 #endif

@@ -711,7 +711,17 @@ def causal_attention(inputs, a, _):
     return [y, sums[..., 0].transpose(1, 2)]
 
 
+def sliced_cross_entropy(x, a, _):
+    logits, cap = F.linear(x[0], frozen(x[1], a)), float(a["soft_cap"])
+    logits = cap * torch.tanh(logits / cap) if cap else logits
+    labels = x[2].long()
+    losses = F.cross_entropy(logits, labels.clamp(min=-1), ignore_index=-1, reduction="none")
+    slopes = torch.autograd.grad(losses.sum(), x[0], retain_graph=True)[0]
+    return [losses, slopes]
+
+
 OPERATORS = {
+    "sliced_cross_entropy": sliced_cross_entropy,
     "causal_attention": causal_attention,
     "rms_norm": rms_norm,
     "rotary": rotary,

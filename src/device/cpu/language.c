@@ -1,5 +1,5 @@
-/* How the CPU runs norms by the root mean square, rotary positions, gated products and
- * causal attention. */
+/* How the CPU runs norms by the root mean square, rotary positions, gated products,
+ * causal attention and cross entropy in slices. */
 #include "ops/language.h"
 #include "device/cpu/cpu.h"
 #include "kernels/language.h"
@@ -110,6 +110,37 @@ static void causal_backward_run(const qn_call *call) {
                                                  call->workspace);
 }
 
+/* ---- sliced cross entropy ---- */
+
+/* Without data. */
+static qn_sliced_operands sliced_of(const void *attributes, const qn_tensor *inputs) {
+    const qn_sliced_attributes *a = attributes;
+    return (qn_sliced_operands){.n = inputs[QN_SLICED_X].shape.dims[0],
+                                .soft_cap = a->soft_cap,
+                                .table = {.blocks = (qn_blocks)a->table.blocks,
+                                          .rows = inputs[QN_SLICED_TABLE].shape.dims[0],
+                                          .columns = a->table.columns},
+                                .makes_slopes = a->makes_slopes};
+}
+
+static size_t sliced_workspace(const qn_kernels *kernels, const void *attributes,
+                               const qn_tensor *inputs, const qn_tensor *outputs, int n_threads) {
+    (void)outputs;
+    const qn_sliced_operands operands = sliced_of(attributes, inputs);
+    return qn_language_kernels_get(kernels)->sliced_cross_entropy_workspace(kernels, &operands,
+                                                                            n_threads);
+}
+
+static void sliced_run(const qn_call *call) {
+    qn_sliced_operands operands = sliced_of(call->attributes, call->inputs);
+    operands.x = call->in[QN_SLICED_X];
+    operands.table.data = call->in[QN_SLICED_TABLE];
+    operands.labels = call->in[QN_SLICED_LABELS];
+    operands.losses = call->out[0];
+    operands.slopes = operands.makes_slopes ? call->out[1] : NULL;
+    language_of(call)->sliced_cross_entropy(call->kernels, call->team, &operands, call->workspace);
+}
+
 const qn_cpu_operator qn_cpu_language[] = {
     {&qn_op_rms_norm, .run = rms_norm_run},
     {&qn_op_rms_norm_backward, .run = rms_norm_backward_run},
@@ -118,5 +149,6 @@ const qn_cpu_operator qn_cpu_language[] = {
     {&qn_op_gated_backward, .run = gated_backward_run},
     {&qn_op_causal, .run = causal_run, .workspace = causal_workspace},
     {&qn_op_causal_backward, .run = causal_backward_run, .workspace = causal_backward_workspace},
+    {&qn_op_sliced, .run = sliced_run, .workspace = sliced_workspace},
     {0},
 };

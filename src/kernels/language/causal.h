@@ -7,9 +7,7 @@
 #ifndef QN_KERNELS_LANGUAGE_CAUSAL_H
 #define QN_KERNELS_LANGUAGE_CAUSAL_H
 
-#include "base/memory.h"
-#include "kernels/language/tasks.h"
-#include "kernels/ref/lanes.h"
+#include "kernels/language/running.h"
 
 /* Rows of a block, of all heads of a group, and keys of a tile: part of what a result is. */
 enum { CAUSAL_ROWS = 192, CAUSAL_KEYS = 128 };
@@ -39,29 +37,23 @@ typedef struct causal_scratch {
 
 /* ---- memory ---- */
 
-static char *causal_take(char **at, int64_t n, size_t unit) {
-    char *taken = *at;
-    *at += ((size_t)n * unit + QN_ALIGNMENT - 1) / QN_ALIGNMENT * QN_ALIGNMENT;
-    return taken;
-}
-
 /* Lays the scratch out at a place; the bytes that it takes. */
 static size_t causal_lay_out(const causal_context *c, char *place, causal_scratch *s) {
     const int64_t d = c->shape->d, keys = CAUSAL_KEYS, rows = c->rows;
     char *at = place;
-    s->query = (real *)(void *)causal_take(&at, rows * d, sizeof(real));
-    s->sums = (real *)(void *)causal_take(&at, rows * d, sizeof(real));
-    s->scores = (real *)(void *)causal_take(&at, rows * keys, sizeof(real));
-    s->key = (real *)(void *)causal_take(&at, keys * d, sizeof(real));
-    s->value = (real *)(void *)causal_take(&at, keys * d, sizeof(real));
-    s->largest = (real *)(void *)causal_take(&at, rows, sizeof(real));
-    s->totals = (double *)(void *)causal_take(&at, rows, sizeof(double));
-    s->first = (int32_t *)(void *)causal_take(&at, c->positions, sizeof(int32_t));
-    s->last = (int32_t *)(void *)causal_take(&at, c->positions, sizeof(int32_t));
+    s->query = take_reals(&at, rows * d);
+    s->sums = take_reals(&at, rows * d);
+    s->scores = take_reals(&at, rows * keys);
+    s->key = take_reals(&at, keys * d);
+    s->value = take_reals(&at, keys * d);
+    s->largest = take_reals(&at, rows);
+    s->totals = take_bytes(&at, rows, sizeof(double));
+    s->first = take_bytes(&at, c->positions, sizeof(int32_t));
+    s->last = take_bytes(&at, c->positions, sizeof(int32_t));
     s->dy = s->slopes = NULL;
     if (c->is_backward) {
-        s->dy = (real *)(void *)causal_take(&at, rows * d, sizeof(real));
-        s->slopes = (real *)(void *)causal_take(&at, rows * keys, sizeof(real));
+        s->dy = take_reals(&at, rows * d);
+        s->slopes = take_reals(&at, rows * keys);
     }
     s->product = at;
     return (size_t)(at - place);
@@ -169,8 +161,7 @@ static void causal_read_keys(const causal_context *c, const causal_block *b, int
 
 static void causal_multiply(const causal_context *c, qn_gemm_shape shape, const real *a,
                             const real *b, real *y, const causal_scratch *s) {
-    c->kernels->gemm(NULL, &shape, a, b, NULL, (qn_activation){QN_ACTIVATION_NONE, 0}, y,
-                     s->product);
+    c->kernels->gemm(NULL, &shape, a, b, NULL, no_activation, y, s->product);
 }
 
 /* Scores (rows, keys) of keys [first, first + keys), with the cap. */
@@ -200,29 +191,6 @@ static bool causal_meets(const causal_block *b, int64_t tile, int64_t *first, in
 }
 
 /* ---- forward ---- */
-
-/* Scores of a row become weights; what was gathered before is scaled down. */
-static void causal_weigh(int64_t begin, int64_t end, int64_t keys, int64_t d, real *scores,
-                         real *largest, double *total, real *sums) {
-    memset(scores, 0, (size_t)begin * sizeof(real));
-    memset(scores + end, 0, (size_t)(keys - end) * sizeof(real));
-    if (begin == end)
-        return;
-    const real most = largest_of_row(end - begin, scores + begin);
-    if (*total == 0) {
-        *largest = most;
-    } else if (most > *largest) {
-        const real factor = REAL_EXP(*largest - most);
-        for (int64_t j = 0; j < d; j++)
-            sums[j] *= factor;
-        *total *= (double)factor;
-        *largest = most;
-    }
-    const real shift = *largest;
-    for (int64_t j = begin; j < end; j++)
-        scores[j] = REAL_EXP(scores[j] - shift);
-    *total += sum_of_row(end - begin, scores + begin);
-}
 
 static void causal_finish(const causal_context *c, const causal_block *b, const causal_scratch *s) {
     const int64_t d = c->shape->d;
@@ -257,8 +225,8 @@ static void causal_forward_task(void *context, int64_t begin, int64_t end, int t
             causal_score(c, &b, keys, &s);
             for (int64_t i = 0, from, to; i < b.rows; i++) {
                 causal_columns(c, i, first, keys, &s, &from, &to);
-                causal_weigh(from, to, keys, d->d, s.scores + i * keys, &s.largest[i], &s.totals[i],
-                             s.sums + i * d->d);
+                weigh_running(from, to, keys, d->d, s.scores + i * keys, &s.largest[i],
+                              &s.totals[i], s.sums + i * d->d);
             }
             causal_multiply(c, (qn_gemm_shape){.m = b.rows, .n = d->d, .k = keys, .add = true},
                             s.scores, s.value, s.sums, &s);

@@ -3,6 +3,7 @@
 #include "kernels/language/gated.h"
 #include "kernels/language/rms_norm.h"
 #include "kernels/language/rotary.h"
+#include "kernels/language/sliced.h"
 
 const qn_language_kernels TABLE = {
     .rms_norm_forward = rms_norm_forward,
@@ -13,4 +14,6 @@ const qn_language_kernels TABLE = {
     .causal_attention_forward = causal_attention_forward,
     .causal_attention_backward = causal_attention_backward,
     .causal_attention_workspace = causal_attention_workspace,
+    .sliced_cross_entropy = sliced_cross_entropy,
+    .sliced_cross_entropy_workspace = sliced_cross_entropy_workspace,
 };

@@ -10,8 +10,7 @@ static const qn_attribute frozen_fields[] = {
     {0},
 };
 
-/* Input i is a weight of the attributes' columns. */
-static qn_status expect_weight(const qn_infer *infer, int i) {
+qn_status qn_frozen_expect(const qn_infer *infer, int i) {
     const qn_frozen_attributes *a = infer->attributes; /* or what begins with them */
     const qn_shape weight = infer->inputs[i].shape;
     if (a->blocks <= QN_BLOCKS_NONE || a->blocks >= QN_BLOCKS_COUNT)
@@ -40,7 +39,7 @@ static qn_cost product_cost(const void *attributes, const qn_tensor *inputs,
 static qn_status linear_infer(qn_infer *infer) {
     const qn_frozen_attributes *a = infer->attributes;
     const qn_tensor x = infer->inputs[QN_FROZEN_X];
-    QN_TRY(expect_weight(infer, QN_FROZEN_WEIGHT));
+    QN_TRY(qn_frozen_expect(infer, QN_FROZEN_WEIGHT));
     const int64_t rows = infer->inputs[QN_FROZEN_WEIGHT].shape.dims[0];
     QN_TRY(qn_infer_rank(infer, QN_FROZEN_X, 2, "(N, C)"));
     QN_TRY(qn_infer_expect(infer, QN_FROZEN_X, "input", QN_SHAPE(x.shape.dims[0], a->columns)));
@@ -61,8 +60,7 @@ static void linear_gradient(qn_graph *graph, const qn_gradient *gradient) {
                             (qn_value[]){dy, node->inputs[QN_FROZEN_WEIGHT]}, 2, node->attributes);
 }
 
-/* Of bytes up to 63, so that no scale is beyond the numbers. */
-static qn_frozen sample_weight(qn_graph *graph, qn_blocks blocks, int64_t rows, int64_t columns) {
+qn_frozen qn_frozen_sample(qn_graph *graph, qn_blocks blocks, int64_t rows, int64_t columns) {
     const qn_value value = qn_graph_add_source(
         graph, QN_KIND_PARAMETER, "weight",
         (qn_tensor){QN_U8, QN_SHAPE(rows, qn_blocks_row_bytes(blocks, columns))},
@@ -76,7 +74,7 @@ static qn_value linear_sample(qn_graph *graph, int variant) {
                   numbers = qn_blocks_numbers(blocks);
     const int64_t c = numbers == 1 ? 13 : numbers * (1 + variant % 2);
     qn_value x = qn_sample_parameter(graph, "x", QN_SHAPE(n, c), 1);
-    const qn_frozen weight = sample_weight(graph, blocks, k, c);
+    const qn_frozen weight = qn_frozen_sample(graph, blocks, k, c);
     const qn_value bias =
         variant % 2 ? QN_NO_VALUE : qn_sample_parameter(graph, "bias", QN_SHAPE(k), 1);
     return qn_frozen_linear(graph, "y", x, weight, bias);
@@ -130,7 +128,7 @@ qn_value qn_frozen_linear(qn_graph *graph, const char *name, qn_value x, qn_froz
 static qn_status data_infer(qn_infer *infer) {
     const qn_frozen_attributes *a = infer->attributes;
     const qn_tensor dy = infer->inputs[0];
-    QN_TRY(expect_weight(infer, QN_FROZEN_WEIGHT));
+    QN_TRY(qn_frozen_expect(infer, QN_FROZEN_WEIGHT));
     QN_TRY(qn_infer_rank(infer, 0, 2, "(N, K)"));
     QN_TRY(
         qn_infer_expect(infer, 0, "gradient",
@@ -156,7 +154,7 @@ static qn_status embedding_infer(qn_infer *infer) {
     char text[QN_SHAPE_TEXT];
     const qn_frozen_embedding_attributes *a = infer->attributes;
     qn_shape shape = infer->inputs[1].shape;
-    QN_TRY(expect_weight(infer, 0));
+    QN_TRY(qn_frozen_expect(infer, 0));
     QN_TRY(qn_infer_dtype(infer, 1, QN_I32));
     if (a->real != QN_F32 && a->real != QN_F64)
         return qn_fail(QN_ERROR_ARGUMENT, "rows are f32 or f64, not %s",
@@ -179,7 +177,7 @@ static const qn_attribute embedding_fields[] = {
 /* Indices of the samples repeat, and some lie outside of the table. */
 static qn_value embedding_sample(qn_graph *graph, int variant) {
     const qn_blocks blocks = variant ? QN_BLOCKS_Q4_0 : QN_BLOCKS_BF16;
-    const qn_frozen table = sample_weight(graph, blocks, variant ? 2 : 9, variant ? 64 : 7);
+    const qn_frozen table = qn_frozen_sample(graph, blocks, variant ? 2 : 9, variant ? 64 : 7);
     const qn_shape shape = variant ? QN_SHAPE(3, 5) : QN_SHAPE(11);
     return qn_frozen_embedding(graph, "y", table, qn_label(graph, "indices", QN_I32, shape));
 }

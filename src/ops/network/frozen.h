@@ -41,4 +41,10 @@ qn_value qn_frozen_linear(qn_graph *graph, const char *name, qn_value x, qn_froz
 /* Rows of a table by indices (...), QN_I32 -> (..., C) of the graph's type; as qn_embedding. */
 qn_value qn_frozen_embedding(qn_graph *graph, const char *name, qn_frozen table, qn_value indices);
 
+/* For shape rules: input i is a weight of attributes that begin with qn_frozen_attributes. */
+qn_status qn_frozen_expect(const qn_infer *infer, int i);
+
+/* For samples: a weight of bytes up to 63, so that no scale is beyond the numbers. */
+qn_frozen qn_frozen_sample(qn_graph *graph, qn_blocks blocks, int64_t rows, int64_t columns);
+
 #endif
