@@ -416,9 +416,8 @@ const command command_predict = {
     .summary = "Predict on images, tables, texts, sounds and arrays",
     .description =
         "Samples are prepared as in training: size, mean and deviation come from the checkpoint,\n"
-        "and columns are found by its names. DATA is csv:FILE, csv:- (standard input), "
-        "texts:FILE,\n"
-        "sounds:DIR or npy:X.npy. Amounts are in the units of the target.",
+        "and columns are found by its names. DATA is csv:FILE, texts:FILE, npy:X.npy (of each\n"
+        "- is standard input) or sounds:DIR. Amounts are in the units of the target.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .shared = {&table_form_options, &onnx_options},

@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "os/files/cache_folder.h"
+#include "os/files/stream.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -178,4 +179,31 @@ qn_status qn_data_open_file(const qn_source_base *base, const char *path, qn_fil
     if (length > 3 && strcmp(path + length - 3, ".gz") == 0)
         return qn_cache_open(base, path, "gunzip", qn_gzip_unpack, NULL, file);
     return qn_file_open(base->options.allocator, path, file);
+}
+
+/* ---- standard input ---- */
+
+static qn_status copy_input(void *context, qn_writer *writer) {
+    char piece[4096];
+    bool is_end = false;
+    while (!is_end) {
+        size_t n;
+        QN_TRY(qn_in_stream_read(context, piece, sizeof piece, &n, &is_end));
+        QN_TRY(qn_writer_put(writer, piece, n));
+    }
+    return QN_OK;
+}
+
+qn_status qn_data_open_input(const qn_source_base *base, qn_file **file) {
+    qn_in_stream *stream;
+    if (!base->options.is_unlabelled)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "%s:- is for quern predict; other commands read their data more than once, "
+                       "from a file",
+                       base->format->name);
+    QN_TRY(qn_in_stream_open(base->options.allocator, NULL, &stream));
+    const qn_status status =
+        qn_file_make(base->options.allocator, "standard input", copy_input, stream, file);
+    qn_in_stream_close(stream);
+    return status;
 }

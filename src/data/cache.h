@@ -25,6 +25,9 @@ qn_status qn_cache_open_of(const qn_source_base *base, qn_file *source, const ch
 qn_status qn_cache_make(const qn_source_base *base, qn_file *source, qn_derive *derive,
                         void *context, qn_file **file);
 
+/* Standard input, which can be read once, as a file of this run; for data to predict on. */
+qn_status qn_data_open_input(const qn_source_base *base, qn_file **file);
+
 /* Opens a file, through the cache if its name ends in .gz. */
 qn_status qn_data_open_file(const qn_source_base *base, const char *path, qn_file **file);
 

@@ -306,7 +306,9 @@ static qn_status make_plain(const qn_source_base *base, bool are_labels, qn_npy_
                                     array->element);
     if ((are_labels && h->kind != 'f') || (!h->is_fortran && (is_float || is_byte(h))))
         return QN_OK;
-    QN_TRY(qn_cache_open_of(base, array->file, "float32", make_floats, h, &floats));
+    QN_TRY(array->is_input
+               ? qn_cache_make(base, array->file, make_floats, h, &floats)
+               : qn_cache_open_of(base, array->file, "float32", make_floats, h, &floats));
     qn_file_close(array->file);
     array->file = floats;
     *h = (qn_npy_header){.kind = 'f', .element_bytes = 4, .shape = h->shape};
@@ -336,22 +338,26 @@ bool qn_npy_is_text(const qn_npy_header *header) {
 
 qn_status qn_npy_open(qn_source_base *base, const char *path, qn_npy_array *array) {
     unsigned char data[QN_NPY_MAX_HEADER];
-    array->path = qn_arena_format(&base->arena, "%s", path);
+    array->is_input = strcmp(path, "-") == 0;
+    array->path = qn_arena_format(&base->arena, "%s", array->is_input ? "standard input" : path);
     if (!array->path)
         return QN_ERROR_MEMORY;
-    QN_TRY(qn_file_open(base->options.allocator, path, &array->file));
+    QN_TRY(array->is_input ? qn_data_open_input(base, &array->file)
+                           : qn_file_open(base->options.allocator, path, &array->file));
     int64_t file_bytes = qn_file_bytes(array->file);
     size_t bytes = file_bytes < QN_NPY_MAX_HEADER ? (size_t)file_bytes : QN_NPY_MAX_HEADER;
     QN_TRY(qn_file_read(array->file, 0, data, bytes));
     qn_status status = qn_npy_parse(data, bytes, &array->header);
     if (status != QN_OK)
-        return qn_fail_within(status, "%s", path);
+        return qn_fail_within(status, "%s", array->path);
     if (array->header.shape.rank < 1)
-        return qn_fail(QN_ERROR_FORMAT, "%s: a single number, not an array of samples", path);
+        return qn_fail(QN_ERROR_FORMAT, "%s: a single number, not an array of samples",
+                       array->path);
     if (file_bytes - array->header.header_bytes < array->header.data_bytes)
         return qn_fail(QN_ERROR_FORMAT,
                        "%s: truncated: its header tells of %" PRId64 " bytes, there are %" PRId64,
-                       path, array->header.data_bytes, file_bytes - array->header.header_bytes);
+                       array->path, array->header.data_bytes,
+                       file_bytes - array->header.header_bytes);
     name_element(array);
     array->are_integers = strchr("iu", array->header.kind) != NULL;
     return QN_OK;

@@ -13,6 +13,7 @@ typedef struct qn_npy_array {
     const char *path;     /* the user's, for messages: what file reads may be made of it */
     qn_npy_header header; /* of file, after it was made plain */
     char element[40];     /* what the user's file has: "float64" */
+    bool is_input;        /* of standard input: nothing of it is kept */
     bool are_integers;    /* it has, of any size; truths are none */
 } qn_npy_array;
 

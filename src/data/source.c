@@ -103,6 +103,9 @@ static qn_status check_options(const qn_source_base *base, const char *name) {
     if (o->classes_from != QN_CLASSES_FROM_TOP && strcmp(base->format->name, "images") != 0)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "--classes-from is for folders of pictures (images:DIR); %s is none", name);
+    if (o->task && strcmp(o->task, "labels") == 0 && !o->table && !base->format->has_labels)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--task labels is for tables and folders of pictures; %s has none", name);
     if (o->window > 0 && !base->format->has_windows)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "--window is for tables and arrays whose rows are steps of time; %s has "

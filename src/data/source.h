@@ -50,6 +50,7 @@ struct qn_data_format {
     qn_status (*open)(qn_source_base *base, qn_data_source *source);
     void (*release)(qn_source_base *base); /* closes files; may be null */
     bool has_groups;                       /* it heeds options.group */
+    bool has_labels;                       /* its samples may have several labels */
     bool has_windows;                      /* and options.window, with those that go with it */
 };
 

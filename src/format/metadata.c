@@ -394,11 +394,12 @@ static qn_status take_table(qn_metadata *metadata, const cJSON *object, const qn
     qn_table_column *list = qn_arena_allocate(&metadata->texts, (size_t)n + 1, sizeof *list);
     if (!made || !list)
         return QN_ERROR_MEMORY;
-    if (!cJSON_IsArray(columns) || n < 1)
+    const bool are_labels = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "are_labels"));
+    if (!cJSON_IsArray(columns) || (n < 1 && !are_labels))
         return refuse(table_key, "has no columns");
     *made = (qn_table){.columns = list};
     made->are_numbers = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "are_numbers"));
-    made->are_labels = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "are_labels"));
+    made->are_labels = are_labels;
     const cJSON *column = cJSON_GetObjectItemCaseSensitive(object, "label_column");
     if (cJSON_IsString(column)) {
         made->label_column = qn_arena_text(&metadata->texts, column->valuestring);

@@ -312,8 +312,9 @@ static qn_status open_data(qn_task *task, classification *c) {
              c->n_outputs == 1 ? "" : "s");
     const bool was_prepared = is_prepared(task);
     if (task->training && has_open_size(&c->source)) {
-        QN_TRY(qn_task_choose_for_photos(task, c->source.n_samples[QN_TRAIN]));
-        QN_TRY(qn_task_warn_of_few(task, &c->source));
+        QN_TRY(qn_task_choose_for_photos(task, c->source.n_samples[QN_TRAIN], c->are_labels));
+        if (!c->are_labels)
+            QN_TRY(qn_task_warn_of_few(task, &c->source));
     }
     QN_TRY(qn_task_fit_batch(task, c->source.n_samples[QN_TRAIN], "samples"));
     QN_TRY(prepare(task, c));

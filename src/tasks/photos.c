@@ -72,11 +72,11 @@ static bool needs_regularisation(const qn_task *task, int64_t n) {
 
 /* A weight decay of 1 / n gives all samples together the same weight against it whatever their
  * number; from 500 images on it gains nothing. */
-static qn_status choose_regularisation(qn_task *task, int64_t n) {
+static qn_status choose_regularisation(qn_task *task, int64_t n, bool are_labels) {
     const qn_recipe *recipe = &task->model->recipe;
     const bool is_needed = needs_regularisation(task, n);
     const double decay = is_needed ? fmin(most_decay, 1.0 / (double)n) : recipe->weight_decay;
-    const double smooth = is_needed ? smoothing : recipe->label_smoothing;
+    const double smooth = are_labels ? 0 : is_needed ? smoothing : recipe->label_smoothing;
     char text[160];
     if (qn_task_has_own_optimizer(task))
         return QN_OK;
@@ -85,14 +85,16 @@ static qn_status choose_regularisation(qn_task *task, int64_t n) {
     if (!is_set(task, "label-smoothing"))
         QN_TRY(set_number(task, "label-smoothing", smooth));
     qn_print(text, sizeof text,
-             "few images: weight decay %.4g and label smoothing %.4g reduce overfitting", decay,
-             smooth);
+             are_labels
+                 ? "few images: weight decay %.4g reduces overfitting"
+                 : "few images: weight decay %.4g and label smoothing %.4g reduce overfitting",
+             decay, smooth);
     if (is_needed)
         tell(task, 0, text);
     return QN_OK;
 }
 
-qn_status qn_task_choose_for_photos(qn_task *task, int64_t n_samples) {
+qn_status qn_task_choose_for_photos(qn_task *task, int64_t n_samples, bool are_labels) {
     const qn_recipe *recipe = &task->model->recipe;
     const bool has_batch = qn_setting_text(task, "batch", NULL) != NULL;
     if (!has_batch)
@@ -102,7 +104,7 @@ qn_status qn_task_choose_for_photos(qn_task *task, int64_t n_samples) {
         QN_TRY(set_number(task, "lr", has_batch ? recipe->rate : choose_rate(recipe, batch)));
     if (!qn_setting_text(task, "epochs", NULL) && !qn_setting_text(task, "steps", NULL))
         QN_TRY(qn_setting_set_count(task, "epochs", choose_epochs(task, n_samples, batch)));
-    QN_TRY(choose_regularisation(task, n_samples));
+    QN_TRY(choose_regularisation(task, n_samples, are_labels));
     return qn_setting_text(task, "augment", NULL) ? QN_OK
                                                   : qn_setting_set(task, "augment", "crop,flip");
 }

@@ -111,8 +111,9 @@ int64_t qn_task_batch(const qn_task *task);
 int64_t qn_task_test_batch(const qn_task *task);
 
 /* For training on photos: batch, rate, weight decay, epochs and augmentation by the number of
- * training samples, unless the settings have them. */
-qn_status qn_task_choose_for_photos(qn_task *task, int64_t n_samples);
+ * training samples, unless the settings have them. are_labels: a picture may have several, which
+ * are not smoothed. */
+qn_status qn_task_choose_for_photos(qn_task *task, int64_t n_samples, bool are_labels);
 
 /* Says where classes have few pictures, and what to do. */
 qn_status qn_task_warn_of_few(const qn_task *task, const qn_data_source *source);

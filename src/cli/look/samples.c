@@ -150,6 +150,7 @@ static void warn_of_classes(const qn_data_source *source, const qn_look *k, samp
 
 void samples_warn(const qn_data_source *source, const qn_look *k, samples_known known,
                   void (*warn)(void *context, const char *text), void *context) {
+    const bool are_pictures = source->sample.rank == 3 && source->sample.dims[0] == 0;
     char text[TEXT];
     if (k->n_classes > 0)
         warn_of_classes(source, k, known, warn, context);
@@ -164,8 +165,10 @@ void samples_warn(const qn_data_source *source, const qn_look *k, samples_known 
     if (k->n_contrary > 0) {
         qn_print(text, sizeof text,
                  "%lld samples are equal to samples of another class: no network can tell them "
-                 "apart",
-                 (long long)k->n_contrary);
+                 "apart%s",
+                 (long long)k->n_contrary,
+                 are_pictures ? "; --task labels makes one picture of them, with all of the labels"
+                              : "");
         warn(context, text);
     }
     warn_of_columns(source, &k->constant, "never change", warn, context);

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "data/images/image.h"
 #include "data/images/scan.h"
+#include "data/images/several.h"
 #include "data/source.h"
 #include "os/os.h"
 
@@ -20,6 +21,7 @@ typedef struct images_source {
     bool is_size_set;
     qn_image_store store; /* pixels of scanned_size */
     qn_shape scanned_size;
+    const qn_table *table; /* of labels; null: a picture has one class */
 } images_source;
 
 /* ---- classes without pictures ---- */
@@ -39,7 +41,8 @@ static qn_status count_classes(images_source *images, int32_t *numbers) {
     const qn_image_list *list = find_deciding(tree);
     size_t n_kept = 0;
     for (size_t i = 0; i < list->n; i++)
-        numbers[list->entries[i].class] = 1;
+        if (list->entries[i].class >= 0)
+            numbers[list->entries[i].class] = 1;
     for (size_t i = 0; i < tree->n_classes; i++) {
         if (numbers[i]) {
             tree->classes[n_kept] = tree->classes[i];
@@ -69,13 +72,15 @@ static qn_status drop_empty_classes(images_source *images) {
         return QN_ERROR_MEMORY;
     memset(numbers, 0, n * sizeof *numbers);
     QN_TRY(count_classes(images, numbers));
+    const bool are_labels = qn_images_have_labels(&images->base);
     for (int split = 0; split < QN_SPLITS && tree->n_classes < n; split++) {
         qn_image_list *list = &tree->lists[split];
         size_t n_kept = 0;
         for (size_t i = 0; i < list->n; i++) {
+            const int32_t class = list->entries[i].class;
             list->entries[n_kept] = list->entries[i];
-            list->entries[n_kept].class = numbers[list->entries[i].class];
-            n_kept += list->entries[n_kept].class >= 0;
+            list->entries[n_kept].class = class >= 0 ? numbers[class] : -1;
+            n_kept += list->entries[n_kept].class >= 0 || are_labels;
         }
         list->n = n_kept;
     }
@@ -97,9 +102,9 @@ static qn_status load(const images_source *images, const qn_image_list *list, si
     return qn_image_load(path, &images->size, true, x);
 }
 
-/* A file that could be read when training began and cannot now is replaced by the next of its class
- * that can: hours of training do not end with it, and what stands for it does not depend on when
- * it went. */
+/* A file that could be read when training began and cannot now is replaced by the next of its
+ * class, or labels, that can: hours of training do not end with it, and what stands for it does not
+ * depend on when it went. */
 static qn_status load_other(const images_source *images, const qn_image_list *list, size_t first,
                             void *x) {
     qn_image_entry *entries = list->entries;
@@ -108,12 +113,11 @@ static qn_status load_other(const images_source *images, const qn_image_list *li
         if (!__atomic_exchange_n(&entries[first].is_told, 1, __ATOMIC_RELAXED))
             qn_data_tell(&images->base, 1, "%s; another of its class stands for it",
                          qn_error_message());
-        if (i == list->n || entries[i].class != entries[first].class)
-            for (i = first; i > 0 && entries[i - 1].class == entries[first].class;)
-                i--;
-        if (i == first)
+        while (i % list->n != first && !qn_images_are_alike(list, i % list->n, first))
+            i++;
+        if (i % list->n == first)
             return status;
-        status = load(images, list, i, x);
+        status = load(images, list, i % list->n, x);
     }
     return status;
 }
@@ -122,7 +126,10 @@ static qn_status images_read(void *self, qn_split split, int64_t index, void *x,
     const images_source *images = self;
     const qn_image_list *list = &images->tree.lists[split];
     const qn_image_entry *entry = &list->entries[index];
-    memcpy(y, &entry->class, sizeof entry->class);
+    if (images->table)
+        qn_images_put_labels(list, (size_t)index, images->table->n_targets, y);
+    else
+        memcpy(y, &entry->class, sizeof entry->class);
     if (images->store.file && qn_shape_equal(images->size, images->scanned_size))
         return qn_file_read(images->store.file, entry->row * (int64_t)images->store.row_bytes, x,
                             images->store.row_bytes);
@@ -156,7 +163,7 @@ static qn_status images_look(qn_source_base *base, int64_t index, uint64_t *cont
     const images_source *images = (const images_source *)base;
     const qn_image_entry *entry = &images->tree.lists[QN_TRAIN].entries[index];
     *content = entry->group ? entry->group : entry->content;
-    *class = entry->class;
+    *class = images->table ? 0 : entry->class;
     return QN_OK;
 }
 
@@ -202,11 +209,31 @@ static qn_status list_and_scan(images_source *images) {
     QN_TRY(qn_image_tree_list(tree));
     QN_TRY(qn_images_scan(&images->base, tree->lists, &images->size, &images->store));
     QN_TRY(drop_empty_classes(images));
-    return count_formats(images);
+    QN_TRY(count_formats(images));
+    return qn_images_have_labels(&images->base) ? qn_images_join(tree, &images->table) : QN_OK;
+}
+
+static void set_labels(const images_source *images, qn_data_source *source) {
+    source->read_class = NULL;
+    source->n_targets = images->table->n_targets;
+    source->preparation.table = images->table;
+    source->preparation.n_classes = 0;
+    source->preparation.class_names = NULL;
+}
+
+static qn_status check_task(const qn_source_base *base) {
+    const char *task = base->options.task;
+    return task && strcmp(task, "regression") == 0
+               ? qn_fail(QN_ERROR_ARGUMENT,
+                         "--task regression takes numbers of a table (csv:FILE) as amounts; "
+                         "images:%s has classes, or labels",
+                         base->argument)
+               : QN_OK;
 }
 
 static qn_status images_open(qn_source_base *base, qn_data_source *source) {
     images_source *images = (images_source *)base;
+    QN_TRY(check_task(base));
     const qn_shape *wanted = &base->options.sample;
     images->size = wanted->rank == 3 ? *wanted : QN_SHAPE(32, 32, 3);
     images->scanned_size = images->size;
@@ -222,6 +249,10 @@ static qn_status images_open(qn_source_base *base, qn_data_source *source) {
                                            .centre_crop = true,
                                            .n_classes = (int)images->tree.n_classes,
                                            .class_names = images->tree.classes};
+    if (images->table) {
+        base->facts.target_kind = QN_TARGET_LABELS;
+        set_labels(images, source);
+    }
     return QN_OK;
 }
 
@@ -237,4 +268,5 @@ const qn_data_format qn_format_images = {.name = "images",
                                          .self_bytes = sizeof(images_source),
                                          .open = images_open,
                                          .release = images_release,
-                                         .has_groups = true};
+                                         .has_groups = true,
+                                         .has_labels = true};

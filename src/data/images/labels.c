@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "data/images/image.h"
+#include "data/images/several.h"
 #include "data/images/tree.h"
 #include "format/csv.h"
 
@@ -189,23 +190,50 @@ static qn_status set_group(labels *l, qn_split split) {
     return QN_OK;
 }
 
+/* A picture with its label; "": none. */
+static qn_status add_picture(labels *l, qn_split split, const char *name, const char *label) {
+    int32_t class = -1;
+    if (*label)
+        QN_TRY(qn_image_tree_class(l->tree, label, &class));
+    QN_TRY(qn_image_tree_add(l->tree, split, name, class));
+    return set_group(l, split);
+}
+
+/* A list of labels with a bar between, as tables of numbers have them. */
+static qn_status add_list(labels *l, qn_split split, const char *name, const char *list) {
+    char label[PATH_MAX];
+    for (;;) {
+        list += strspn(list, " ");
+        const size_t n = strcspn(list, "|");
+        size_t used = n;
+        while (used > 0 && list[used - 1] == ' ')
+            used--;
+        if (used >= sizeof label)
+            return qn_fail(QN_ERROR_FORMAT, "%s: line %" PRId64 ": a label of %zu bytes",
+                           l->row.name, l->row.line, used);
+        snprintf(label, sizeof label, "%.*s", (int)used, list);
+        QN_TRY(add_picture(l, split, name, label));
+        if (!list[n])
+            return QN_OK;
+        list += n + 1;
+    }
+}
+
 static qn_status add_row(labels *l) {
     char name[PATH_MAX];
     qn_split split;
-    int32_t class;
+    const bool are_labels = qn_images_have_labels(l->tree->base);
     if (l->row.n_fields != l->n_columns)
         return qn_fail(QN_ERROR_FORMAT,
                        "%s: line %" PRId64 " has %zu fields, the first line has %zu", l->row.name,
                        l->row.line, l->row.n_fields, l->n_columns);
     const char *field = qn_csv_text(&l->row, l->file), *label = qn_csv_text(&l->row, l->label);
-    if (!*label)
+    if (!*label && !are_labels)
         return leave_out(l, "rows", "without a label", field);
     if (!find_file(l, field, name, sizeof name))
         return leave_out(l, "rows of files", "which are not there, or are no pictures", field);
     QN_TRY(find_split(l, &split));
-    QN_TRY(qn_image_tree_class(l->tree, label, &class));
-    QN_TRY(qn_image_tree_add(l->tree, split, name, class));
-    return set_group(l, split);
+    return are_labels ? add_list(l, split, name, label) : add_picture(l, split, name, label);
 }
 
 /* ---- pictures in two rows ---- */
@@ -221,10 +249,11 @@ static qn_status check_classes(const labels *l, const qn_image_entry **all, size
     qsort(all, n, sizeof *all, by_name);
     for (size_t i = 1; i < n; i++) {
         if (strcmp(all[i - 1]->name, all[i]->name) == 0 && all[i - 1]->class != all[i]->class)
-            return qn_fail(QN_ERROR_FORMAT,
-                           "%s: %s is of class %s in one row and of %s in another; leave one out",
-                           l->row.name, all[i]->name, classes[all[i - 1]->class],
-                           classes[all[i]->class]);
+            return qn_fail(
+                QN_ERROR_FORMAT,
+                "%s: %s is of class %s in one row and of %s in another; leave one out, or "
+                "train labels, of which a picture may have several (--task labels)",
+                l->row.name, all[i]->name, classes[all[i - 1]->class], classes[all[i]->class]);
     }
     return QN_OK;
 }
@@ -287,7 +316,7 @@ static qn_status list_rows(labels *l, const char *label) {
                              l->has_header ? l->names[l->label] : "2", l->row.name));
     base->facts.has_header = l->has_header ? QN_ANSWER_YES : QN_ANSWER_NO;
     QN_TRY(qn_image_tree_sort(l->tree));
-    return check_repeated(l);
+    return qn_images_have_labels(base) ? QN_OK : check_repeated(l);
 }
 
 qn_status qn_image_labels_list(qn_image_tree *tree, const char *folder, const char *table,

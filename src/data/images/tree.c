@@ -75,7 +75,8 @@ qn_status qn_image_tree_sort(qn_image_tree *tree) {
     for (int split = 0; split < QN_SPLITS; split++) {
         qn_image_list *list = &tree->lists[split];
         for (size_t i = 0; i < list->n; i++)
-            list->entries[i].class = numbers[list->entries[i].class];
+            if (list->entries[i].class >= 0)
+                list->entries[i].class = numbers[list->entries[i].class];
         if (list->n > 0)
             qsort(list->entries, list->n, sizeof *list->entries, by_class);
     }

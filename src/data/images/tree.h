@@ -7,7 +7,7 @@
 
 typedef struct qn_image_entry {
     const char *name; /* path below the list's root, in the source's arena */
-    int32_t class;
+    int32_t class;    /* -1: none (several.h) */
     int32_t row;      /* in the store (scan.h) */
     uint8_t is_told;  /* that it cannot be read any more; set atomically */
     uint64_t content; /* a hash that pictures of the same pixels share (image.h) */
@@ -19,6 +19,9 @@ typedef struct qn_image_list {
     const char *root;        /* in the source's arena; null: there is no such split */
     qn_image_entry *entries; /* (n) of capacity */
     size_t n, capacity;
+    uint64_t *labels; /* (n, n_words) a bit for each label, in the arena; null: a picture has a
+                         class (several.h) */
+    size_t n_words;
 } qn_image_list;
 
 /* Classes are sorted by name; every class of an entry is below n_classes. */

@@ -92,6 +92,10 @@ static qn_status sounds_open(qn_source_base *base, qn_data_source *source) {
     qn_series_source *s = (qn_series_source *)base;
     listing l = {.series = s};
     s->sample = QN_SHAPE(QN_SOUND_STEPS, 1, QN_SOUND_BANDS);
+    if (strcmp(base->argument, "-") == 0)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "sounds:DIR is a folder of files; standard input is one file without an "
+                       "end to tell: save it as DIR/NAME.wav");
     QN_TRY(qn_folder_list(base->options.allocator, base->argument, visit_class, &l));
     if (s->n == 0) {
         l.class = NULL;

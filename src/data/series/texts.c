@@ -5,6 +5,7 @@
  * beginning counts. Letters of ASCII are the same in both cases; what is no letter, digit or byte
  * of other letters is between words. */
 #include "base/status.h"
+#include "data/cache.h"
 #include "data/series/series.h"
 #include "format/csv.h"
 
@@ -96,11 +97,11 @@ static qn_status add_rows(qn_series_source *s, qn_csv_reader *row) {
             return qn_fail(QN_ERROR_FORMAT,
                            "%s: line %" PRId64 ": %zu fields; a text and its class are expected, "
                            "or texts alone (quote what has commas)",
-                           s->base.argument, row->line, row->n_fields);
+                           row->name, row->line, row->n_fields);
         if (is_header(row))
             continue;
         if (s->n == MOST_TEXTS)
-            return qn_fail(QN_ERROR_FORMAT, "%s: more than %d texts", s->base.argument, MOST_TEXTS);
+            return qn_fail(QN_ERROR_FORMAT, "%s: more than %d texts", row->name, MOST_TEXTS);
         QN_TRY(qn_series_add(s, n_fields == 2 ? qn_csv_text(row, 1) : "text", &bytes));
         describe_text(qn_csv_text(row, 0), bytes);
     }
@@ -111,7 +112,9 @@ static qn_status texts_open(qn_source_base *base, qn_data_source *source) {
     qn_csv_reader row;
     qn_file *file;
     s->sample = QN_SHAPE(WORDS, 1, CHANNELS);
-    QN_TRY(qn_file_open(base->options.allocator, base->argument, &file));
+    QN_TRY(strcmp(base->argument, "-") == 0
+               ? qn_data_open_input(base, &file)
+               : qn_file_open(base->options.allocator, base->argument, &file));
     qn_csv_read_file(&row, base->options.allocator, file);
     qn_status status = add_rows(s, &row);
     qn_csv_deinit(&row);

@@ -7,7 +7,6 @@
 #include "base/decimal.h"
 #include "base/status.h"
 #include "data/split/divide.h"
-#include "os/files/stream.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -640,30 +639,6 @@ static qn_status name_variant(qn_source_base *base, const char *label, const cha
     return text ? QN_OK : QN_ERROR_MEMORY;
 }
 
-static qn_status copy_input(void *context, qn_writer *writer) {
-    char piece[QN_CSV_PIECE * 16];
-    bool is_end = false;
-    while (!is_end) {
-        size_t n;
-        QN_TRY(qn_in_stream_read(context, piece, sizeof piece, &n, &is_end));
-        QN_TRY(qn_writer_put(writer, piece, n));
-    }
-    return QN_OK;
-}
-
-/* Standard input, which can be read once, as a file of this run. */
-static qn_status open_input(const qn_source_base *base, qn_file **file) {
-    qn_in_stream *stream;
-    if (!base->options.is_unlabelled)
-        return qn_fail(QN_ERROR_ARGUMENT, "csv:- is for quern predict; other commands read their "
-                                          "data more than once, from a file");
-    QN_TRY(qn_in_stream_open(base->options.allocator, NULL, &stream));
-    const qn_status status =
-        qn_file_make(base->options.allocator, "standard input", copy_input, stream, file);
-    qn_in_stream_close(stream);
-    return status;
-}
-
 static qn_status open_parsed(qn_csv_source *csv, const char **path) {
     qn_source_base *base = &csv->base;
     qn_csv_options options = {.allocator = base->options.allocator, .how = &base->options};
@@ -672,7 +647,7 @@ static qn_status open_parsed(qn_csv_source *csv, const char **path) {
     QN_TRY(split_argument(base, path, &options.target));
     QN_TRY(name_variant(base, options.target, &variant));
     const bool is_input = strcmp(*path, "-") == 0;
-    QN_TRY(is_input ? open_input(base, &plain) : qn_data_open_file(base, *path, &plain));
+    QN_TRY(is_input ? qn_data_open_input(base, &plain) : qn_data_open_file(base, *path, &plain));
     *path = is_input ? "standard input" : *path;
     options.name = *path;
     const qn_status status =
@@ -719,4 +694,5 @@ const qn_data_format qn_format_csv = {.name = "csv",
                                       .open = csv_open,
                                       .release = csv_release,
                                       .has_groups = true,
+                                      .has_labels = true,
                                       .has_windows = true};

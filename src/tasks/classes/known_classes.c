@@ -24,6 +24,12 @@ static bool has_preparation(const qn_metadata *pairs) {
     return n && atoi(n) > 0 && qn_metadata_get(pairs, "preparation.class_names");
 }
 
+/* Of amounts and labels there are no classes, but columns, or the labels' names. */
+static bool has_table(const qn_metadata *pairs) {
+    const char *table = qn_metadata_get(pairs, "preparation.table");
+    return table && *table;
+}
+
 static bool is_head(const qn_task *task, const char *word) {
     const char *head = qn_setting_text(task, "head", "");
     const size_t n = strlen(word);
@@ -160,8 +166,9 @@ qn_status qn_known_data_open(const char *checkpoint, const char *data,
     *known = (qn_known_data){.pairs = NULL};
     if (checkpoint)
         QN_TRY(qn_checkpoint_read(how.allocator, checkpoint, &known->pairs));
-    return known->pairs && has_preparation(known->pairs) ? open_known(data, &how, known, source)
-                                                         : qn_data_open(data, &how, source);
+    const bool is_known =
+        known->pairs && (has_preparation(known->pairs) || has_table(known->pairs));
+    return is_known ? open_known(data, &how, known, source) : qn_data_open(data, &how, source);
 }
 
 void qn_known_data_deinit(qn_known_data *known) {
