@@ -32,17 +32,17 @@ typedef struct qn_task_options {
     size_t size; /* QN_TASK_OPTIONS_INIT */
     /* Also initialised with its size. The settings determine update, tuning, rules and seed; the
      * task sets plan_later and aligned_inputs, and computes in float. memory_budget_bytes limits
-     * everything that the task allocates: its engine, batches, data in memory. Batches are then
-     * not made ahead of time, and images evaluated at most 32 at a time; equal bits.
-     * QN_ERROR_MEMORY if the budget cannot work; the message names the smallest that can.
-     * saved_plan is only read while the task is opened. */
+     * everything that the task allocates: its engine, batches, data in memory. Batches are then not
+     * made ahead of time, and images evaluated at most 32 at a time; equal bits. QN_ERROR_MEMORY if
+     * the budget cannot work; the message names the smallest that can. saved_plan is only read
+     * while the task is opened. */
     qn_engine_options engine;
     const qn_log *log;     /* may be null */
     const qn_model *model; /* must outlive the task */
-    /* Text pairs named like the options of quern train ("data", "batch", "lr", "length");
-     * missing ones are the model's recipe or the task's default. With the pairs of a checkpoint,
-     * the task is the one that was saved. The task adds what it determines (input, classes,
-     * preparation, vocabulary), so that the pairs can go into checkpoints. */
+    /* Text pairs named like the options of quern train ("data", "batch", "lr", "length"); missing
+     * ones are the model's recipe or the task's default. With the pairs of a checkpoint, the task
+     * is the one that was saved. The task adds what it determines (input, classes, preparation,
+     * vocabulary), so that the pairs can go into checkpoints. */
     qn_metadata *settings;
     bool training; /* false: only evaluation and samples; the data may then be absent */
     /* Called after the programs are built and before they are planned; may be null. */
@@ -54,6 +54,10 @@ typedef struct qn_task_options {
      * QN_ERROR_UNSUPPORTED). It belongs to the caller and must stay open as long as the task.
      * Its name is stored as "data" if the settings have none. May be null. */
     const qn_data_source *source;
+    /* Of training: the pairs of the weights that the caller puts into the engine afterwards, as of
+     * a checkpoint of them. Classes and columns of the data are matched to theirs by name, as to
+     * those of the file that "load" names. Copied; null: there are none. */
+    const qn_metadata *start;
 } qn_task_options;
 
 QN_API qn_status qn_task_open(const qn_task_options *options, qn_task **task);
@@ -74,6 +78,15 @@ QN_API qn_status qn_task_resume(qn_task *task);
  * they know stay as they are where the head grows ("head" is "data"). *n_kept gets how many.
  * Otherwise like qn_checkpoint_begin. */
 QN_API qn_status qn_task_begin(qn_task *task, int *n_loaded, int *n_new, int *n_kept);
+
+/* Outputs of a head that grows ("head" is "data") which are those of the weights that training
+ * begins with, and come first; 0: all begin anew, or none does. */
+QN_API int qn_task_kept_outputs(const qn_task *task);
+
+/* Opens other data as the task's own were: columns of tables and recordings by the names of those
+ * that the task was trained on, windows, groups and sizes as its settings say. Only of
+ * classification and regression. The task must outlive the source. */
+QN_API qn_status qn_task_open_data(qn_task *task, const char *data, qn_data_source *source);
 
 /* Loads the checkpoint from which the settings were taken: base weights of an adapter, tensors,
  * step and position in the data. with_state as in qn_checkpoint_load. */
@@ -126,9 +139,11 @@ QN_API qn_status qn_task_step(qn_task *task, qn_metrics *metrics);
 QN_API qn_status qn_task_evaluate(qn_task *task, qn_split split, bool (*should_stop)(void *user),
                                   void *user, qn_metrics *metrics, int64_t *n_samples);
 
-/* Evaluates data other than the task's own, prepared in the same way; only for classification
- * and regression (others: QN_ERROR_UNSUPPORTED). QN_ERROR_ARGUMENT if the data has more classes
- * than the network has outputs, or different targets. */
+/* Evaluates data other than the task's own (QN_ALL_SPLITS: all of them), prepared in the same way;
+ * only for classification and regression (others: QN_ERROR_UNSUPPORTED). Classes are matched by
+ * their names. QN_ERROR_ARGUMENT if the data has more classes than the network has outputs, or
+ * different targets; QN_ERROR_FORMAT if a table has other columns, or in another order, than the
+ * network was trained on: qn_task_open_data finds them by name. */
 QN_API qn_status qn_task_evaluate_on(qn_task *task, const qn_data_source *source, qn_split split,
                                      bool (*should_stop)(void *user), void *user,
                                      qn_metrics *metrics, int64_t *n_samples);

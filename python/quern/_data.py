@@ -118,6 +118,47 @@ class NamedArrays:
         return path
 
 
+# ---- recordings ----
+
+
+def _of_rows(name: str, values: Any, n: int) -> "np.ndarray[Any, Any]":
+    """A group or time of each row, as numbers: texts by their order, dates in seconds."""
+    array = np.asarray(values)
+    if array.shape != (n,):
+        raise c.ArgumentError(f"{name} is {array.shape}: it has a value for each of the {n} rows")
+    if array.dtype.kind in "mM":
+        return array.astype("datetime64[ns]" if array.dtype.kind == "M" else "timedelta64[ns]").astype(np.int64) / 1e9
+    if name == "group" and array.dtype.kind not in "bui":
+        return np.unique(array.astype(str), return_inverse=True)[1].astype(np.int64)
+    if array.dtype.kind not in "buif":
+        raise c.ArgumentError(f"{name} is of type {array.dtype}: numbers or dates are needed")
+    return array
+
+
+class Recording:
+    """Files (npy) of arrays whose rows are steps of time, or belong to groups, as the library cuts and divides them, as long
+    as this lives. pairs: the settings that name them."""
+
+    def __init__(self, data: Any, group: Any, time: Any, wanted: Wanted) -> None:
+        if not _is_pair_of_arrays(data) or _arrays.is_frame(data[0]):
+            raise c.ArgumentError("window, stride, group and time are of arrays (x, y), or of data by name: save a table as CSV "
+                                  "and give its name")
+        self._folder = Folder()
+        x = _arrays.to_array(data[0])
+        if x.dtype.kind not in "buif":
+            raise c.ArgumentError(f"the rows are of type {x.dtype}: numbers are needed")
+        self.pairs: dict[str, str] = {"data": f"npy:{self._write('x', x)},"
+                                      f"{self._write('y', _arrays.as_labels(_arrays.to_array(data[1]), len(x), wanted).array)}"}
+        for name, values in (("group", group), ("time", time)):
+            if values is not None:
+                self.pairs[name] = self._write(name, _of_rows(name, values, len(x)))
+
+    def _write(self, name: str, array: "np.ndarray[Any, Any]") -> str:
+        path = os.path.join(self._folder.path, name + ".npy")
+        np.save(path, np.ascontiguousarray(array), allow_pickle=False)
+        return path
+
+
 # ---- iterables ----
 
 
@@ -261,6 +302,13 @@ def open_named(name: str, options: c.DataOptions) -> Source:
     """Data by its name."""
     source = Source()
     c.lib.qn_data_open(os.fsencode(name), ctypes.byref(options), ctypes.byref(source.c))
+    return source.opened()
+
+
+def open_of_task(task: ctypes.c_void_p, name: str) -> Source:
+    """Data by its name, as the task's own are opened: columns by name, recordings in windows."""
+    source = Source()
+    c.lib.qn_task_open_data(task, os.fsencode(name), ctypes.byref(source.c))
     return source.opened()
 
 

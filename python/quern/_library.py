@@ -61,7 +61,7 @@ _ERRORS: dict[int, type[Error]] = {1: ArgumentError, 2: OutOfMemoryError, 3: Fil
 # ---- structures, in the order of the headers ----
 
 F32, F64, I32, U8, I8 = 1, 2, 3, 4, 6
-TRAIN, TEST, VALIDATION = 0, 1, 2
+TRAIN, TEST, VALIDATION, ALL_SPLITS = 0, 1, 2, 3
 MAX_RANK = 6
 
 
@@ -245,7 +245,7 @@ class TaskOptions(Sized):
     _fields_ = [("size", c_size_t), ("engine", EngineOptions), ("log", POINTER(Log)),
                 ("model", POINTER(ModelHead)), ("settings", c_void_p), ("training", c_bool),
                 ("on_built", c_void_p), ("user", c_void_p), ("memory_outside_bytes", c_size_t),
-                ("confusion", c_bool), ("source", POINTER(DataSource))]
+                ("confusion", c_bool), ("source", POINTER(DataSource)), ("start", c_void_p)]
 
 
 class TaskFacts(Structure):
@@ -400,6 +400,8 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "qn_checkpoint_save_merged": (Status, c_void_p, c_void_p, c_char_p),
     "qn_checkpoint_read": (Status, c_void_p, c_char_p, POINTER(c_void_p)),
     "qn_task_begin": (Status, c_void_p, POINTER(c_int), POINTER(c_int), POINTER(c_int)),
+    "qn_task_kept_outputs": (c_int, c_void_p),
+    "qn_task_open_data": (Status, c_void_p, c_char_p, POINTER(DataSource)),
     "qn_input": (c_int32, c_void_p, c_char_p, Shape),
     "qn_index_input": (c_int32, c_void_p, c_char_p, Shape),
     "qn_result": (None, c_void_p, c_int32),
@@ -466,9 +468,10 @@ def _say_in_python(message: str) -> str:
     """Options of the command are arguments here: "--early-stop N" becomes "early_stop=N"."""
     def argument(found: re.Match[str]) -> str:
         value = (found.group(2) or "").strip()
-        quoted = value if not value or value.isalpha() or value.isdigit() else f'"{value}"'
+        is_word = not value or value.isupper() or value.isdigit()
+        quoted = value if is_word else f'"{value}"'
         return found.group(1).replace("-", "_") + "=" + quoted
-    return re.sub(r"--([a-z][a-z-]*[a-z])( (?:[A-Z]+\b|\d[\w.]*))?", argument, message)
+    return re.sub(r"--([a-z][a-z-]*[a-z])( (?:[A-Z]+\b|\d[\w.]*|data\b|regression\b))?", argument, message)
 
 
 def message_of_thread() -> str:

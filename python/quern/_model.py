@@ -29,7 +29,7 @@ from ._task import FILE_OPTIONS, Interrupt, Network, Numerics, Pairs, Task
 PathLike = Union[str, "os.PathLike[str]"]
 
 _STEP, _EPOCH, _STOPPED, _TESTED, _WARNING = range(5)
-_SPLITS = {"train": c.TRAIN, "test": c.TEST, "validation": c.VALIDATION}
+_SPLITS = {"train": c.TRAIN, "test": c.TEST, "validation": c.VALIDATION, "all": c.ALL_SPLITS}
 _TUNES = {"off": 0, "quick": 1, "full": 2}
 # Of a checkpoint what its network is built by; the rest is of the run that made it.
 _OF_NETWORK = ("shape", "set", "follow-links", "input", "classes", "head", "lora", "length", "target-length", "hidden", "net", "seed",
@@ -225,6 +225,7 @@ class Model:
     """A callback that sets it to True ends the run."""
     _weights: Optional[str] = None
     _named_as: Optional[str] = None  # the file that checkpoints name for a network of a temporary one
+    _recording: Optional[_data.Recording] = None  # the files of arrays that are cut into windows
     _held: Optional[_data.NamedArrays] = None  # the files that a network's arrays by name are read from
 
     def _shape(self, pairs: Mapping[str, str]) -> tuple[int, ...]:
@@ -373,7 +374,9 @@ class Model:
     def fit(self, data: Optional[DataLike] = None, y: Any = None, *, x: Any = None,
             validation: Union[DataLike, float, None] = None, validation_data: Optional[DataLike] = None,
             test: Union[DataLike, bool, None] = None, epochs: Optional[int] = None, steps: Optional[int] = None,
-            batch: Optional[int] = None, batch_size: Optional[int] = None, lr: Optional[float] = None,
+            batch: Optional[int] = None, batch_size: Optional[int] = None, window: Optional[int] = None,
+            stride: Optional[int] = None, group: Any = None, time: Any = None, window_label: Optional[str] = None,
+            lr: Optional[float] = None,
             learning_rate: Optional[float] = None, optimizer: Optional[str] = None, seed: Optional[int] = None,
             memory: Union[str, int, None] = None, threads: Optional[int] = None,
             device: str = "auto", save: Optional[PathLike] = None, save_best: Optional[PathLike] = None,
@@ -388,6 +391,11 @@ class Model:
         other names of batch, lr and validation. validation: other data of that kind, or the part of the training samples
         that is held out for it; test likewise, or False: no test. Training begins at the weights there
         are; what is not said is the model's recipe.
+
+        window: rows are steps of time, and a sample is so many that follow each other, stride apart (None: window), of one
+        group and without a gap in time; window_label: "majority", "last" or "same", how rows give a window its
+        target. group: samples or windows of one person or machine are on one side of the split. group and time
+        are names of columns, or of files of arrays; of arrays (x, y), x of rows (N, C), arrays with a value for each row.
 
         epochs, steps: how long; with both, the shorter. batch: samples of a batch. memory: a budget for
         everything the network needs, as "64M", kept by making values again; equal bits. threads: 0 or
@@ -422,7 +430,9 @@ class Model:
                 if settings.get(name) is not None:
                     raise TypeError(f"{name} says how an ONNX file is read: give it to Model(), not to fit()")
             given: dict[str, Setting] = {"epochs": epochs, "steps": steps, "batch": batch, "lr": lr,
-                                         "optimizer": optimizer, "seed": seed, "early_stop": early_stop, **settings}
+                                         "optimizer": optimizer, "seed": seed, "early_stop": early_stop,
+                                         "window": window, "stride": stride, "window_label": window_label, **settings}
+            data = self._read_rows(data, given, group, time)
             engine = _engine(memory, threads, device, micro_batch, swap, tune)
             for file in (save, save_best):
                 if file is not None:
@@ -435,7 +445,7 @@ class Model:
             c.show_preparing(progress.preparing)
             try:
                 source = self._open_data(data if data is not None else pairs["data"], others, pairs)
-                task = Task(self._network, self._named(pairs), source, engine, True)
+                task = Task(self._network, self._named(pairs), source, engine, True, self._start(pairs, resume))
                 self._fill(task, given, resume)
             except c.Error:
                 if "source" in locals() and source is not None:
@@ -446,6 +456,26 @@ class Model:
                 progress.end()
             files = _Files(save, save_best, checkpoint_every, test is False, override)
             return self._train(task, progress, files, meter, callback)
+
+    def _read_rows(self, data: Any, given: dict[str, Setting], group: Any, time: Any) -> Any:
+        """Data whose rows are steps of time or belong to groups: by its name, that of files where they are arrays."""
+        names = {"group": group, "time": time}
+        are_names = all(one is None or isinstance(one, (str, os.PathLike)) for one in names.values())
+        if data is None or _data.is_named(data):
+            if not are_names:
+                raise c.ArgumentError("group and time are arrays beside arrays (x, y), and names of columns or files beside data "
+                                      "by name")
+            given.update({key: value for key, value in names.items() if value is not None})
+            return data
+        if all(one is None for one in (group, time, given["window"], given["stride"], given["window_label"])):
+            return data
+        if any(isinstance(one, (str, os.PathLike)) for one in names.values()):
+            raise c.ArgumentError("group and time are names of columns or files beside data by name; beside arrays they are "
+                                  "arrays, with a value for each row")
+        pairs = {key: value for key, value in self._pairs.items() if key in _OF_NETWORK}
+        self._recording = _data.Recording(data, group, time, self._wanted(pairs, self._pairs))
+        given.update({key: value for key, value in self._recording.pairs.items() if key != "data"})
+        return self._recording.pairs["data"]
 
     def _pairs_of_run(self, given: Mapping[str, Setting], validation: Any, test: Any,
                       resume: Optional[PathLike]) -> tuple[dict[str, str], dict[int, Any]]:
@@ -482,6 +512,11 @@ class Model:
         own first weights, or, where neither has them, in the checkpoint."""
         if "lora" in pairs and "load" not in pairs and not self._is_fresh and resume is None:
             pairs[_BASE] = "inside"
+
+    def _start(self, pairs: Mapping[str, str], resume: Optional[PathLike]) -> Optional[Pairs]:
+        """What the weights that training begins with know of classes and columns by their names."""
+        has_file = resume is not None or "load" in pairs
+        return None if has_file or self._is_fresh else Pairs(self._ensure().settings.items())
 
     def _fill(self, task: Task, given: Mapping[str, Setting], resume: Optional[PathLike]) -> None:
         """Gives a new task its weights: a checkpoint's, those there are, or those it was made with."""
@@ -564,26 +599,30 @@ class Model:
 
     # ---- measuring and applying ----
 
-    def evaluate(self, data: Optional[DataLike] = None, y: Any = None, *, split: str = "test",
-                 **foreign: NoReturn) -> dict[str, float]:
+    def evaluate(self, data: Optional[DataLike] = None, y: Any = None, *, split: Optional[str] = None,
+                 group: Any = None, time: Any = None, **foreign: NoReturn) -> dict[str, float]:
         """Measures, and returns the metrics by name: "loss", "accuracy", …, and "samples", how many were
         measured. data: see quern.DataLike, prepared as in training, also as evaluate(x, y); None: what the model was
         trained on.
-        split: "test", "train" or "validation", of data by name; arrays and iterables are measured whole.
+        split: "test", "train", "validation" or "all", of data by name; None: "test" of what the model was trained on, and
+        all of other data. Arrays and iterables are measured whole. Classes and columns go by their names.
+        group, time: see fit; of arrays of rows, which a network of windows takes as recordings.
 
         Errors: ArgumentError where the data has more classes than the network or other targets,
-        FormatError where it has no samples of the split.
+        FormatError where it has no samples of the split, columns that are missing, or classes that are unknown.
         """
-        _settings.refuse_foreign("evaluate", foreign, ("data", "split"))
+        _settings.refuse_foreign("evaluate", foreign, ("data", "split", "group", "time"))
         data = _pair(data, y)
-        if split not in _SPLITS:
-            raise ValueError(f"split={split!r}: it is test, train or validation")
+        if split is not None and split not in _SPLITS:
+            raise ValueError(f"split={split!r}: it is test, train, validation or all")
         with self._lock, Interrupt() as interrupt:
             if data is not None and not _data.is_named(data) and self._takes_named_arrays(data):
                 arrays = self._write_named_arrays(data)
                 task = self._copy_to_apply({"data": arrays.name, "holdout": "0", "validation": "0"})
                 return self._measure(task, "train", interrupt)
             task = self._ensure()
+            if group is not None or time is not None or self._are_rows(data, task):
+                return self._measure_recording(task, data, group, time, split, interrupt)
             if data is not None and not self._is_classifier():
                 if not isinstance(data, (str, os.PathLike)):
                     raise c.UnsupportedError(f"{self._network.name} is of the task {self._network.task}, which takes "
@@ -591,10 +630,35 @@ class Model:
                 task = self._copy_to_apply({"data": _data.specification(data)})
                 data = None
             if data is None:
-                return self._measure(task, split, interrupt)
+                return self._measure(task, split or "test", interrupt)
             metrics, n = c.Metrics(), c_int64()
+            is_own = _data.is_named(data) and _data.specification(data) == task.settings.items().get("data")
+            split = split or ("test" if is_own else "all")
             what = self._evaluate_on(task, data, split, interrupt, metrics, n)
             return _measured(metrics, n, what, split)
+
+    def _are_rows(self, data: Any, task: Task) -> bool:
+        """Whether data are arrays of rows, and the network takes windows of such."""
+        return (isinstance(data, tuple) and len(data) == 2 and not _arrays.is_frame(data[0])
+                and "window" in task.settings.items() and len(np.shape(data[0])) == 2)
+
+    def _measure_recording(self, task: Task, data: Any, group: Any, time: Any, split: Optional[str],
+                           interrupt: Interrupt) -> dict[str, float]:
+        given: dict[str, Setting] = {name: task.settings.items().get(name.replace("_", "-"))
+                                     for name in ("window", "stride", "window_label")}
+        if data is None or not self._is_classifier():
+            raise c.ArgumentError("group and time are of rows (x, y), or of data by name, that a classifier or regression measures")
+        data = self._read_rows(data, given, group, time)
+        pairs = {**task.settings.items(), "data": _data.specification(data)}
+        for name in ("group", "time"):
+            pairs.pop(name, None)
+            if given.get(name) is not None:
+                pairs[name] = os.fspath(given[name])  # type: ignore[arg-type]
+        if split in (None, "all"):
+            pairs.update(holdout="0", validation="0")
+        other = Task(self._network, pairs, None, {"n_threads": 0}, False)
+        other.take_weights(task, False)
+        return self._measure(other, split or "all", interrupt)
 
     def _measure(self, task: Task, split: str, interrupt: Interrupt) -> dict[str, float]:
         """What a task measures on its own data."""
@@ -605,9 +669,8 @@ class Model:
 
     def _evaluate_on(self, task: Task, data: Any, split: str, interrupt: Interrupt, metrics: c.Metrics,
                      n: c_int64) -> str:
-        pairs = task.settings.items()
         if _data.is_named(data):
-            source, part = _data.open_named(_data.specification(data), self._data_options(pairs)), _SPLITS[split]
+            source, part = _data.open_of_task(task.pointer, _data.specification(data)), _SPLITS[split]
         else:
             source, part = _data.open_samples({c.TEST: data}, self._wanted_now(), c.DataOptions()), c.TEST
         try:
@@ -838,7 +901,7 @@ class Model:
         elif self._task is not None and self._task.source is not None and self._task.source.n(c.TRAIN):
             source = self._task.source
         elif pairs.get("data", "memory") != "memory":
-            source = _data.open_named(pairs["data"], self._data_options(pairs))
+            source = _data.open_of_task(self._ensure().pointer, pairs["data"])
         else:
             raise c.ArgumentError("the scales of int8 follow from samples, and the training data are not here: give samples=x")
         loader, batch = c_void_p(), c.Batch()

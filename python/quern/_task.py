@@ -140,17 +140,27 @@ class _Memory:
                                     "shape": tuple(tensor.shape), "data": (tensor.data, False)}
 
 
+def _keep_first(grown: "np.ndarray[Any, Any]", old: "np.ndarray[Any, Any]", name: bytes) -> None:
+    """A part of a head that grows begins with the old one, which is shorter along one axis."""
+    if grown.ndim != old.ndim or sum(n != m for n, m in zip(grown.shape, old.shape)) > 1 or any(
+            n < m for n, m in zip(grown.shape, old.shape)):
+        raise c.ArgumentError(f"{name.decode()} cannot grow from {old.shape} to {grown.shape}; head=N begins the last layer anew")
+    grown[tuple(slice(n) for n in old.shape)] = old
+
+
 class Task:
     """A task of the library with its engine, settings and data."""
 
     def __init__(self, network: Network, pairs: dict[str, str], source: Optional[Source],
-                 engine: dict[str, Any], training: bool) -> None:
+                 engine: dict[str, Any], training: bool, start: Optional[Pairs] = None) -> None:
+        """start: of weights that it will be given, by whose names classes and columns go."""
         self.network, self.source, self.training = network, source, training
         self.settings = Pairs(pairs)
         self.pointer = c_void_p()
         options = c.TaskOptions(model=network.pointer, settings=self.settings.pointer, training=training,
                                 log=ctypes.pointer(c.log),
-                                source=ctypes.pointer(source.c) if source else None)
+                                source=ctypes.pointer(source.c) if source else None,
+                                start=start.pointer if start else None)
         options.engine = c.EngineOptions(**engine)
         c.lib.qn_task_open(ctypes.byref(options), ctypes.byref(self.pointer))
 
@@ -176,11 +186,15 @@ class Task:
         return {t.name.decode(): np.asarray(_Memory(self, t)) for t in self.tensors()}
 
     def take_weights(self, other: "Task", has_new_head: bool) -> None:
-        """Fills its parameters with those of another. Adapters and a head that are new begin anew."""
+        """Fills its parameters with those of another. Adapters and a head that are new begin anew, but for the outputs of
+        classes that the other knows."""
         theirs = {t.name: t for t in other.tensors()}
+        n_kept = c.lib.qn_task_kept_outputs(self.pointer)
         fitting = []
         for tensor in self.tensors():
             found = theirs.get(tensor.name)
+            if tensor.is_head and has_new_head and n_kept > 0 and found is not None:
+                _keep_first(np.asarray(_Memory(self, tensor)), np.asarray(_Memory(other, found)), tensor.name)
             if tensor.is_head and has_new_head or found is None and b".lora_" in tensor.name:
                 continue
             if found is None or found.bytes != tensor.bytes:

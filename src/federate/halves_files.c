@@ -3,6 +3,7 @@
 #include "base/decimal.h"
 #include "base/status.h"
 #include "federate/halves_build.h"
+#include "format/metadata.h"
 #include "os/os.h"
 #include "os/random.h"
 
@@ -21,22 +22,13 @@ qn_status qn_halves_name_run(char run[QN_RUN_NAME]) {
 
 /* ---- writing ---- */
 
-static qn_status copy_pairs(const qn_metadata *from, qn_metadata *to) {
-    for (int i = 0; from && i < qn_metadata_count(from); i++) {
-        const char *key, *value;
-        qn_metadata_at(from, i, &key, &value);
-        QN_TRY(qn_metadata_set(to, key, value));
-    }
-    return QN_OK;
-}
-
 qn_status qn_halves_save(const qn_engine *engine, const qn_halves_options *o,
                          const qn_metadata *pairs, const char *path) {
     char settings[QN_LINK_TEXT];
     qn_metadata *all;
     QN_TRY(qn_metadata_create(NULL, &all));
     qn_halves_print_settings(o, settings);
-    qn_status status = copy_pairs(pairs, all);
+    qn_status status = qn_metadata_add(all, pairs);
     if (status == QN_OK)
         status = qn_metadata_set(all, run_key, o->run);
     if (status == QN_OK)

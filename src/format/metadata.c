@@ -70,6 +70,15 @@ qn_status qn_metadata_set(qn_metadata *metadata, const char *key, const char *va
     return QN_OK;
 }
 
+qn_status qn_metadata_add(qn_metadata *metadata, const qn_metadata *from) {
+    for (int i = 0; from && i < qn_metadata_count(from); i++) {
+        const char *key, *value;
+        qn_metadata_at(from, i, &key, &value);
+        QN_TRY(qn_metadata_set(metadata, key, value));
+    }
+    return QN_OK;
+}
+
 const char *qn_metadata_get(const qn_metadata *metadata, const char *key) {
     QN_NEED_OR(metadata, "metadata", NULL);
     QN_NEED_OR(key, "key", NULL);

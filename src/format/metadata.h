@@ -15,6 +15,9 @@ struct qn_metadata {
     size_t n_pairs, capacity;
 };
 
+/* Sets all pairs of another one, which may be null. */
+qn_status qn_metadata_add(qn_metadata *metadata, const qn_metadata *from);
+
 /* The table of the preparation, in the metadata's memory; null: it has none. */
 qn_status qn_metadata_get_table(qn_metadata *metadata, const qn_table **table);
 

@@ -24,6 +24,9 @@
  */
 static const char weights_key[] = "class_weights", weighted_key[] = "class_weights_of";
 
+/* That of the names of a preparation's classes. */
+static const char class_names_key[] = "preparation.class_names";
+
 typedef struct classification {
     qn_data_source source;
     qn_preparation preparation;
@@ -143,20 +146,12 @@ static void find_input(const qn_task *task, classification *c) {
                                                                               : task->model->input;
 }
 
-static qn_status open_source(qn_task *task, classification *c) {
-    const char *data = qn_setting_text(task, "data", NULL);
+/* How data of the task are opened; the table that they are matched to is left to the caller. */
+static qn_data_options data_options(const qn_task *task) {
     const int n_classes = count_asked(task);
     qn_shape asked;
-    if (task->source) {
-        c->source = *task->source;
-        c->source.close = NULL; /* it stays the caller's */
-        return data ? QN_OK : qn_setting_set(task, "data", c->source.name);
-    }
-    if (!data)
-        return qn_fail(QN_ERROR_ARGUMENT, "nothing says what data to use; give --data");
-    const bool is_asked = find_asked(task, &asked);
-    const qn_shape sample = is_asked ? asked : task->model->input;
-    qn_data_options options = {
+    const qn_shape sample = find_asked(task, &asked) ? asked : task->model->input;
+    return (qn_data_options){
         QN_OPTIONS_INIT(qn_data_options),
         .allocator = task->allocator,
         .log = task->log,
@@ -166,8 +161,20 @@ static qn_status open_source(qn_task *task, classification *c) {
         .sample = sample,
         .n_classes = n_classes > 0 ? n_classes : qn_model_classes(task->model, sample),
         .strict = qn_setting_flag(task, "strict", false),
-        .held_out = qn_task_held_out(task->settings),
     };
+}
+
+static qn_status open_source(qn_task *task, classification *c) {
+    const char *data = qn_setting_text(task, "data", NULL);
+    if (task->source) {
+        c->source = *task->source;
+        c->source.close = NULL; /* it stays the caller's */
+        return data ? QN_OK : qn_setting_set(task, "data", c->source.name);
+    }
+    if (!data)
+        return qn_fail(QN_ERROR_ARGUMENT, "nothing says what data to use; give --data");
+    qn_data_options options = data_options(task);
+    options.held_out = qn_task_held_out(task->settings);
     QN_TRY(qn_task_read_start(task));
     QN_TRY(qn_task_table_options(task, is_prepared(task), &options));
     return qn_data_open(data, &options, &c->source);
@@ -276,7 +283,8 @@ static qn_status has_two_classes(const qn_task *task, const qn_data_source *sour
  * on with one. */
 static qn_status check_classes(const qn_task *task, const qn_data_source *source) {
     const qn_preparation *p = &source->preparation;
-    const bool knows_others = qn_setting_text(task, QN_PREPARED, NULL) || task->start;
+    const bool knows_others = qn_setting_text(task, QN_PREPARED, NULL) ||
+                              (task->start && qn_metadata_get(task->start, class_names_key));
     bool has = true;
     if (!task->training || task->how.plan_only || source->n_targets > 0 || knows_others ||
         source->n_samples[QN_TRAIN] == 0)
@@ -562,6 +570,37 @@ static qn_status classification_evaluate(qn_task *task, qn_split split,
 
 /* ---- other data ---- */
 
+qn_status qn_task_open_data(qn_task *task, const char *data, qn_data_source *source) {
+    QN_NEED(task, "task");
+    QN_NEED(data, "data");
+    QN_NEED(source, "source");
+    if (task->kind != &qn_task_classification)
+        return qn_fail(QN_ERROR_UNSUPPORTED, "model %s is of the task %s, which opens its own data",
+                       task->model->name, task->kind->name);
+    qn_data_options options = data_options(task);
+    const char *own = qn_setting_text(task, "data", "");
+    options.held_out = strcmp(own, data) == 0 ? qn_task_held_out(task->settings) : NULL;
+    QN_TRY(qn_task_table_options(task, true, &options));
+    return qn_data_open(data, &options, source);
+}
+
+/* Rows are numbers in the order of the network's columns. */
+static qn_status check_columns(const classification *c, const qn_data_source *source) {
+    const qn_table *known = c->preparation.table, *given = source->preparation.table;
+    if (!known || !given)
+        return QN_OK;
+    for (int i = 0; i < known->n_columns || i < given->n_columns; i++) {
+        const char *wanted = i < known->n_columns ? known->columns[i].name : "no other one";
+        const char *found = i < given->n_columns ? given->columns[i].name : "none";
+        if (strcmp(wanted, found) != 0)
+            return qn_fail(QN_ERROR_FORMAT,
+                           "%s: its column %d is %s, where the network was trained on %s: open the "
+                           "data with qn_task_open_data, which finds columns by name",
+                           source->name, i + 1, found, wanted);
+    }
+    return QN_OK;
+}
+
 static qn_status open_other(qn_task *task, const qn_data_source *source, qn_split split,
                             qn_loader **loader) {
     const classification *c = task->self;
@@ -572,27 +611,41 @@ static qn_status open_other(qn_task *task, const qn_data_source *source, qn_spli
                               loader);
 }
 
-static qn_status classification_evaluate_on(qn_task *task, const qn_data_source *source,
-                                            qn_split split, bool (*should_stop)(void *user),
-                                            void *user, qn_metrics *metrics, int64_t *n_samples) {
-    const classification *c = task->self;
-    qn_loader *loader = NULL;
+static qn_status check_targets(const classification *c, const qn_data_source *source) {
     if (c->is_regression ? source->n_targets != c->n_outputs : source->n_targets > 0)
         return qn_fail(QN_ERROR_ARGUMENT, "%s has other targets than the network was made for",
                        source->name);
     if (!c->is_regression && source->preparation.n_classes > c->n_outputs)
         return qn_fail(QN_ERROR_ARGUMENT, "%s has %d classes, but the network has %s", source->name,
                        source->preparation.n_classes, c->output_text);
+    return check_columns(c, source);
+}
+
+static qn_status measure_other(measuring *m, const qn_data_source *source, qn_split split) {
+    qn_loader *loader = NULL;
+    qn_status status = open_other(m->task, source, split, &loader);
+    if (status == QN_OK)
+        status = measure_batches(m, loader);
+    qn_loader_destroy(loader);
+    return status;
+}
+
+static qn_status classification_evaluate_on(qn_task *task, const qn_data_source *source,
+                                            qn_split split, bool (*should_stop)(void *user),
+                                            void *user, qn_metrics *metrics, int64_t *n_samples) {
+    const classification *c = task->self;
+    QN_TRY(check_targets(c, source));
     qn_data_source matched = *source;
     matched.close = NULL; /* it stays the caller's */
     QN_TRY(qn_match_classes(task->allocator, task->log, &c->preparation, &matched));
-    qn_status status = open_other(task, &matched, split, &loader);
+    qn_status status = QN_OK;
     measuring m = measuring_begin(task, should_stop, user);
-    if (status == QN_OK)
-        status = measure_batches(&m, loader);
-    if (status == QN_OK)
+    for (int i = QN_TRAIN; i < QN_SPLITS && status == QN_OK; i++) {
+        if ((split == QN_ALL_SPLITS || i == (int)split) && source->n_samples[i] > 0)
+            status = measure_other(&m, &matched, (qn_split)i);
+    }
+    if (status == QN_OK && m.sum.n_samples > 0)
         measuring_finish(&m, metrics, n_samples);
-    qn_loader_destroy(loader);
     if (matched.close)
         matched.close(matched.self);
     return status;

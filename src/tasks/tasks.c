@@ -81,6 +81,7 @@ static qn_status make(const qn_allocator *allocator, const qn_task_options *opti
                    .model = options->model,
                    .settings = options->settings,
                    .source = options->source,
+                   .given_start = options->start,
                    .training = options->training,
                    .wants_confusion = options->confusion,
                    .outside_bytes = options->memory_outside_bytes};
@@ -308,6 +309,11 @@ qn_status qn_task_resume(qn_task *task) {
     return task->kind->resume(task);
 }
 
+int qn_task_kept_outputs(const qn_task *task) {
+    QN_NEED_OR(task, "task", 0);
+    return task->n_kept_outputs;
+}
+
 qn_status qn_task_begin(qn_task *task, int *n_loaded, int *n_new, int *n_kept) {
     QN_NEED(task, "task");
     QN_NEED(n_loaded, "n_loaded");
@@ -378,11 +384,11 @@ qn_status qn_task_evaluate_on(qn_task *task, const qn_data_source *source, qn_sp
     QN_NEED(source, "source");
     QN_NEED(metrics, "metrics");
     QN_NEED(n_samples, "n_samples");
-    QN_DEMAND(split >= QN_TRAIN && split < QN_SPLITS);
+    QN_DEMAND(split >= QN_TRAIN && split <= QN_ALL_SPLITS);
     metrics->n = 0;
     *n_samples = 0;
     QN_TRY(check_other(task, task->kind->evaluate_on != NULL));
-    if (source->n_samples[split] == 0)
+    if (split != QN_ALL_SPLITS && source->n_samples[split] == 0)
         return QN_OK;
     return task->kind->evaluate_on(task, source, split, should_stop, user, metrics, n_samples);
 }

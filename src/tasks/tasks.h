@@ -53,12 +53,13 @@ struct qn_task {
     qn_confusion confusion; /* where it is wanted and the kind counts it */
     size_t outside_bytes;   /* of the budget, that the caller holds */
     size_t reserve_bytes;   /* of it, for what the kind allocates after it has been opened */
-    qn_metadata *start;     /* pairs of the weights that training begins with; null: none */
-    bool start_is_file;     /* those are a network's file's own */
-    qn_table start_table;   /* their columns, whose targets are chosen anew */
-    int n_kept_outputs;     /* of the weights that training begins with, where the head grows */
-    bool aligned_inputs;    /* those of its programs: the kind says so before it makes the engine */
-    qn_counter counter;     /* of all that goes through the allocator */
+    const qn_metadata *given_start; /* the caller's, while the task is opened; or null */
+    qn_metadata *start;             /* pairs of the weights that training begins with; null: none */
+    bool start_is_file;             /* those are a network's file's own */
+    qn_table start_table;           /* their columns, whose targets are chosen anew */
+    int n_kept_outputs;  /* of the weights that training begins with, where the head grows */
+    bool aligned_inputs; /* those of its programs: the kind says so before it makes the engine */
+    qn_counter counter;  /* of all that goes through the allocator */
     qn_allocator counting;
     const qn_data_source *data; /* opened or the caller's, for those who ask; null: none */
     qn_engine *engine;          /* made by open, destroyed by qn_task_close after close */

@@ -2,6 +2,7 @@
  * so that a file takes the bytes of images, as numbers from 0 to 255, where it would else take what
  * was made of them. The nodes compute what qn_preparer computes, to the bit. */
 #include "base/status.h"
+#include "format/metadata.h"
 #include "onnx/export/export.h"
 
 #include <math.h>
@@ -58,19 +59,10 @@ static float byte_deviation(void) {
     return deviation;
 }
 
-static qn_status copy_pairs(const qn_metadata *from, qn_metadata *to) {
-    for (int i = 0; from && i < qn_metadata_count(from); i++) {
-        const char *key, *value;
-        qn_metadata_at(from, i, &key, &value);
-        QN_TRY(qn_metadata_set(to, key, value));
-    }
-    return QN_OK;
-}
-
 qn_status qn_onnx_describe_preparation(const qn_onnx_export_options *options, qn_metadata **pairs) {
     const float mean = 0, deviation = byte_deviation();
     QN_TRY(qn_metadata_create(options->allocator, pairs));
-    QN_TRY(copy_pairs(options->properties, *pairs));
+    QN_TRY(qn_metadata_add(*pairs, options->properties));
     if (!options->preparation)
         return QN_OK;
     qn_preparation outside = *options->preparation;

@@ -2,6 +2,7 @@
  * training begins with, or a network's own file. The data are matched to them by data/classes.h. */
 #include "base/status.h"
 #include "data/classes.h"
+#include "format/metadata.h"
 #include "onnx/import.h"
 #include "os/heap.h"
 #include "tasks/tasks.h"
@@ -58,6 +59,8 @@ static qn_status match_start(qn_task *task, qn_metadata *pairs, qn_data_source *
     const int n_outputs = outputs ? atoi(outputs) : 0;
     const bool grows = is_head(task, "data");
     qn_preparation known;
+    if (!has_preparation(pairs))
+        return QN_OK; /* of amounts, or of classes without names */
     QN_TRY(qn_metadata_get_preparation(pairs, &known));
     const qn_class_matching matching = {
         .allocator = task->allocator,
@@ -86,19 +89,30 @@ static qn_status read_file(qn_task *task, const qn_onnx_network *network, qn_met
     return status;
 }
 
+static qn_status copy_start(qn_task *task, qn_metadata **pairs) {
+    QN_TRY(qn_metadata_create(task->allocator, pairs));
+    const qn_status status = qn_metadata_add(*pairs, task->given_start);
+    if (status != QN_OK)
+        qn_metadata_destroy(*pairs);
+    return status;
+}
+
 /* The file may be of another program, and have none. */
 qn_status qn_task_read_start(qn_task *task) {
     const char *start = qn_setting_text(task, "load", NULL);
-    const qn_onnx_network *network = start ? NULL : qn_onnx_network_of(task->model);
+    const bool is_given = task->given_start != NULL;
+    const qn_onnx_network *network = start || is_given ? NULL : qn_onnx_network_of(task->model);
     qn_metadata *pairs = NULL;
     if (!task->training || task->start || qn_setting_text(task, QN_PREPARED, NULL))
         return QN_OK;
-    if (network)
+    if (is_given)
+        QN_TRY(copy_start(task, &pairs));
+    else if (network)
         QN_TRY(read_file(task, network, &pairs));
     else if (!start || qn_checkpoint_read(task->allocator, start, &pairs) != QN_OK)
         return QN_OK; /* said when its weights are loaded */
     task->start_is_file = network != NULL;
-    if (has_preparation(pairs))
+    if (qn_metadata_get(pairs, "preparation.n_classes"))
         task->start = pairs;
     else
         qn_metadata_destroy(pairs);
