@@ -129,7 +129,8 @@ def _of_rows(name: str, values: Any, n: int) -> "np.ndarray[Any, Any]":
     if array.dtype.kind in "mM":
         return array.astype("datetime64[ns]" if array.dtype.kind == "M" else "timedelta64[ns]").astype(np.int64) / 1e9
     if name == "group" and array.dtype.kind not in "bui":
-        return np.unique(array.astype(str), return_inverse=True)[1].astype(np.int64)
+        codes: "np.ndarray[Any, Any]" = np.unique(array.astype(str), return_inverse=True)[1]
+        return codes.astype(np.int64)
     if array.dtype.kind not in "buif":
         raise c.ArgumentError(f"{name} is of type {array.dtype}: numbers or dates are needed")
     return array

@@ -632,7 +632,8 @@ class Model:
             if data is None:
                 return self._measure(task, split or "test", interrupt)
             metrics, n = c.Metrics(), c_int64()
-            is_own = _data.is_named(data) and _data.specification(data) == task.settings.items().get("data")
+            is_own = (isinstance(data, (str, os.PathLike))
+                      and _data.specification(data) == task.settings.items().get("data"))
             split = split or ("test" if is_own else "all")
             what = self._evaluate_on(task, data, split, interrupt, metrics, n)
             return _measured(metrics, n, what, split)

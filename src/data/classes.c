@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 typedef struct named {
     const char *name;
@@ -119,6 +120,36 @@ static int find_known(const matched *m, const char *name) {
     return found ? found->index : -1;
 }
 
+enum { MOST_COMPOSED = 512 }; /* characters of a name that is compared so */
+
+/* A name in Unicode's composed form (NFC, Unicode Standard Annex 15); false: it has only ASCII's
+ * characters, which compose nothing, or is too long, or no UTF-8. */
+static bool compose(const char *name, utf8proc_int32_t text[MOST_COMPOSED + 1]) {
+    const utf8proc_option_t how = UTF8PROC_STABLE | UTF8PROC_COMPOSE;
+    bool is_ascii = true;
+    for (const char *at = name; *at; at++)
+        is_ascii = is_ascii && (unsigned char)*at < 0x80;
+    if (is_ascii)
+        return false;
+    const utf8proc_ssize_t n = utf8proc_decompose(
+        (const utf8proc_uint8_t *)name, (utf8proc_ssize_t)strlen(name), text, MOST_COMPOSED, how);
+    return n >= 0 && n <= MOST_COMPOSED && utf8proc_reencode(text, n, how) >= 0;
+}
+
+/* The class whose name differs in nothing but how accents are written: one system's folders have
+ * them as characters of their own. */
+static int find_alike(const matched *m, const char *name) {
+    utf8proc_int32_t wanted[MOST_COMPOSED + 1], found[MOST_COMPOSED + 1];
+    if (!compose(name, wanted))
+        return -1;
+    for (int k = 0; k < m->n_known; k++) {
+        if (compose(m->known[k].name, found) &&
+            strcmp((const char *)wanted, (const char *)found) == 0)
+            return m->known[k].index;
+    }
+    return -1;
+}
+
 /* ---- matching ---- */
 
 static void tell(const qn_class_matching *matching, const char *text) {
@@ -128,12 +159,17 @@ static void tell(const qn_class_matching *matching, const char *text) {
 
 /* Numbers the data's classes; those that are new as far as there are outputs. */
 static void number(matched *m, const qn_class_matching *matching, const qn_data_source *source,
-                   qn_text_names *new, qn_text_names *unknown) {
+                   qn_text_names *new, qn_text_names *unknown, qn_text_names *alike) {
     for (int i = 0; i < m->n; i++) {
         const char *name = source->preparation.class_names[i];
         m->to[i] = find_known(m, name);
         if (m->to[i] >= 0)
             continue;
+        m->to[i] = find_alike(m, name);
+        if (m->to[i] >= 0) {
+            qn_text_names_add(alike, name);
+            continue;
+        }
         const bool has_room = m->n_names < matching->n_outputs;
         qn_text_names_add(has_room ? new : unknown, name);
         if (has_room) {
@@ -165,14 +201,18 @@ static qn_status refuse(const qn_class_matching *matching, const qn_data_source 
 }
 
 static qn_status match(matched *m, const qn_class_matching *matching, qn_data_source *source) {
-    static const char none[] = "%s: no sample of %s", added[] = "%s: new: %s, beside %d known";
-    qn_text_names new = {.n = 0}, unknown = {.n = 0}, missing = {.n = 0};
+    static const char none[] = "%s: no sample of %s", added[] = "%s: new: %s, beside %d known",
+                      same[] = "%s: written in another form of Unicode, and matched: %s";
+    qn_text_names new = {.n = 0}, unknown = {.n = 0}, missing = {.n = 0}, alike = {.n = 0};
     char text[2 * QN_TEXT_NAMES];
     QN_TRY(list_known(m, matching));
-    number(m, matching, source, &new, &unknown);
+    number(m, matching, source, &new, &unknown, &alike);
     QN_TRY(find_missing(m, &missing));
     if (unknown.n > 0)
         return refuse(matching, source, &unknown, &missing);
+    qn_print(text, sizeof text, same, source->name, qn_text_names_finish(&alike));
+    if (alike.n > 0)
+        tell(matching, text);
     qn_print(text, sizeof text, none, source->name, qn_text_names_finish(&missing));
     if (missing.n > 0)
         tell(matching, text);

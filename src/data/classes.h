@@ -1,6 +1,7 @@
 /* The classes of a data set by the names of a network's. Whatever was trained on named classes
  * meets the same classes in other data by their names: in any order, with some missing. This is the
- * only place where the two are matched.
+ * only place where the two are matched. Names that differ in nothing but Unicode's form of accents
+ * are one, unless the network knows both.
  *
  * Data without names (arrays of numbers) count the network's outputs. A network without names has
  * the names "0", "1" and so on. */

@@ -196,10 +196,31 @@ static qn_status set_size(const classification *c, const qn_data_source *source)
     return source->set_size(source->self, c->input.dims[0], c->input.dims[1], c->input.dims[2]);
 }
 
+/* A run that goes on with other data: the network goes on with the numbers that its inputs and
+ * outputs are scaled by. With those of the new data it would be another one. */
+static qn_status keep_scales(const qn_task *task, classification *c) {
+    qn_preparation kept, *p = &c->preparation;
+    if (!qn_setting_text(task, QN_PREPARED, NULL))
+        return QN_OK;
+    QN_TRY(qn_metadata_get_preparation(task->settings, &kept));
+    if (kept.n_statistics == 0 || kept.n_statistics == p->n_statistics) {
+        p->n_statistics = kept.n_statistics;
+        p->mean = kept.mean;
+        p->std_dev = kept.std_dev;
+    }
+    if (p->n_classes > 0 || kept.n_classes > 0 || c->source.n_targets != c->n_outputs ||
+        (kept.n_scaled > 0 && kept.n_scaled != c->n_outputs))
+        return QN_OK;
+    p->n_scaled = kept.n_scaled;
+    p->target_mean = kept.target_mean;
+    p->target_scale = kept.target_scale;
+    return QN_OK;
+}
+
 static qn_status prepare(qn_task *task, classification *c) {
     c->preparation = c->source.preparation;
-    if (is_prepared(task))
-        QN_TRY(qn_metadata_get_preparation(task->settings, &c->preparation));
+    QN_TRY(is_prepared(task) ? qn_metadata_get_preparation(task->settings, &c->preparation)
+                             : keep_scales(task, c));
     take_classes(c);
     const int64_t n_asked = qn_setting_count(task, "classes", c->n_outputs);
     if (!task->training && ((c->preparation.n_classes == 0) != c->is_regression ||
