@@ -58,7 +58,9 @@ typedef struct qn_model {
     /* models other than classifiers; build is null */
     const char *task;       /* "language", "generation", …; null: "classification" */
     const char *input_text; /* of the published model, "100 of 96 characters" */
-    qn_network_sizes sizes; /* of the published model, for one sample (batch 1) */
+    qn_network_sizes
+        sizes; /* of the published model, for one sample (batch 1); of a classifier only
+                               batch, where a file is made for one, and may fit no other; else 0 */
     /* Builds the program (see qn_program_options.build; phases and trained likewise) with the
      * inputs, labels and results that the task defines. The first result is the loss; with two
      * phases, results 0 and 1 are the two losses. A bare network has one phase. */

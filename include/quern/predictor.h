@@ -34,7 +34,8 @@ typedef struct qn_predictor_options {
     /* Preparation of images for files that do not contain it. Null: as in the file. Class names
      * must outlive the predictor, the rest is copied. */
     const qn_preparation *preparation;
-    int64_t batch; /* images computed together, at least 1; 0: 1 */
+    int64_t batch; /* images computed together, at least 1; 0: 1; of a file that can only be built
+                      for its own batch it is that */
     int n_threads; /* 0: one if a call is little work, otherwise all processors; does not affect
                       results */
     /* How an ONNX file is read: shapes, values, follow_links, train_only and requires_grad, where

@@ -83,10 +83,14 @@ static qn_status measure(void *user, qn_graph *graph) {
     return QN_OK;
 }
 
-/* The network over one sample of a shape. */
+int64_t qn_model_batch(const qn_model *model) {
+    return model->build && model->sizes.batch > 0 ? model->sizes.batch : 1;
+}
+
+/* The network over one sample of a shape, or a batch of those that it is made for. */
 static void build_classifier(qn_graph *graph, const qn_model *model, qn_shape input,
                              int n_outputs) {
-    qn_shape shape = {.rank = input.rank + 1, .dims = {1}};
+    qn_shape shape = {.rank = input.rank + 1, .dims = {qn_model_batch(model)}};
     memcpy(shape.dims + 1, input.dims, (size_t)input.rank * sizeof *input.dims);
     model->build(graph, model->user, qn_input(graph, "input", shape), n_outputs);
 }
@@ -127,7 +131,10 @@ qn_status qn_model_measure(const qn_model *model, qn_shape input, int n_outputs,
                            qn_model_size *size) {
     QN_NEED(model, "model");
     QN_NEED(size, "size");
-    return look_at(model, input, n_outputs, measure, size);
+    QN_TRY(look_at(model, input, n_outputs, measure, size));
+    size->feature_bytes /= qn_model_batch(model);
+    size->forward_flops /= qn_model_batch(model);
+    return QN_OK;
 }
 
 static qn_status list_parameters(void *user, qn_graph *graph) {

@@ -93,6 +93,9 @@ qn_value qn_generation_loss(qn_graph *graph, const qn_adversaries *adversaries, 
 qn_value qn_generation_bare(qn_graph *graph, const qn_adversaries *adversaries, qn_shape images,
                             qn_shape noise);
 
+/* The batch of a classifier that it can be built for in any case: 1, or that of its file. */
+int64_t qn_model_batch(const qn_model *model);
+
 /* Who is told of a model's trainable parameters, in their order: layer as passes/layers.h counts
  * them, and the name of the node that reads it first. */
 typedef struct qn_parameter_list {

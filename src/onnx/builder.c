@@ -280,8 +280,8 @@ static void fail_node(const qn_onnx_builder *b, const qn_onnx_call *call, qn_sta
     qn_fail_within(status, "node %s (%s)", call->name ? call->name : "", call->node->type);
     if (b->file_batch > 0 && b->file_batch != b->batch && status != QN_ERROR_MEMORY)
         qn_fail(status,
-                "%s; the file is made for a batch of %lld, and this is one of %lld: export it "
-                "with an open batch",
+                "%s; the file is made for a batch of %lld, and this is one of %lld: use batches "
+                "as long as the file's, or export it with an open batch",
                 qn_error_message(), (long long)b->file_batch, (long long)b->batch);
     qn_graph_fail(b->graph, status, "%s", qn_error_message());
 }

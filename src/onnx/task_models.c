@@ -143,6 +143,8 @@ static qn_status match_classification(qn_onnx_network *n, qn_model *m) {
     const qn_shape whole = qn_onnx_guess_shape(&n->inputs[0]);
     m->input = sample_shape(qn_shape_make(whole.rank - 1, whole.dims + 1));
     m->n_classes = (int)n->outputs[0].dims[1];
+    m->sizes.batch =
+        n->inputs[0].batch_axis == 0 && n->inputs[0].dims[0] > 0 ? n->inputs[0].dims[0] : 0;
     m->has_fixed_outputs = true;
     m->recipe = (qn_recipe){.optimizer = QN_SGD,
                             .rate = 0.01,

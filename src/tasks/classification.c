@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/print.h"
 #include "base/status.h"
+#include "models/models.h"
 #include "onnx/targets.h"
 #include "quern/trainer.h"
 #include "run/trainer.h"
@@ -361,7 +362,7 @@ static qn_status make_trainer(qn_task *task, classification *c) {
         .n_outputs = c->n_outputs,
         .regression = c->is_regression,
         .labels = c->are_labels,
-        .batch = task->training ? qn_task_batch(task) : 1,
+        .batch = task->training ? qn_task_batch(task) : qn_model_batch(task->model),
         .evaluation_batch = qn_task_test_batch(task),
         .label_smoothing =
             qn_setting_number(task, "label-smoothing", task->model->recipe.label_smoothing),

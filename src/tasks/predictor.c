@@ -5,6 +5,7 @@
 
 #include "base/options.h"
 #include "base/status.h"
+#include "models/models.h"
 #include "os/heap.h"
 #include "passes/head.h"
 #include "quern/checkpoint.h"
@@ -232,12 +233,23 @@ static qn_status keep_name(qn_predictor *p) {
     return QN_OK;
 }
 
+/* Of the batch that was asked for, or, where the network of a file fits no other than its own, of
+ * that. */
+static qn_status make_engine_for_batch(qn_predictor *p, const qn_predictor_options *o) {
+    const int64_t fixed = p->model->build ? p->model->sizes.batch : 0;
+    const qn_status status = make_engine(p, o);
+    if (status == QN_OK || status == QN_ERROR_MEMORY || fixed < 1 || fixed == p->batch)
+        return status;
+    p->batch = fixed;
+    return make_engine(p, o);
+}
+
 static qn_status open_all(qn_predictor *p, const qn_predictor_options *o, const char *path) {
     const bool is_network = is_onnx(path);
     p->batch = o->batch > 0 ? o->batch : 1;
     QN_TRY(is_network ? open_network(p, o, path) : open_checkpoint(p, o, path));
     p->is_regression = p->preparation.n_classes == 0;
-    QN_TRY(make_engine(p, o));
+    QN_TRY(make_engine_for_batch(p, o));
     if (!is_network)
         QN_TRY(load(p, o, path));
     QN_TRY(keep_name(p));

@@ -2,6 +2,7 @@
 #include "base/decimal.h"
 #include "base/status.h"
 #include "format/metadata.h"
+#include "models/models.h"
 #include "tasks/reading.h"
 #include "tasks/tasks.h"
 
@@ -88,6 +89,9 @@ qn_status qn_task_table_options(qn_task *task, bool is_prepared, qn_data_options
 }
 
 int64_t qn_task_batch(const qn_task *task) {
+    const int64_t fixed = qn_model_batch(task->model);
+    if (!task->training && fixed > 1) /* a file's, which may fit no other */
+        return fixed;
     return qn_setting_count(task, "batch", task->model->recipe.batch);
 }
 

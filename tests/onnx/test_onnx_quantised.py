@@ -97,5 +97,73 @@ class Quantised(quern.Case):
         self.assertIn("initializer w_scale scalar float  fixed: the scale of a quantised tensor", said)
 
 
+    def train_in_torch(self, x, v, bias, quantised):
+        """Losses of a factor before quantised numbers and a bias behind them."""
+        losses = []
+        v, bias = (torch.tensor(t.astype(np.float32)).double().requires_grad_() for t in (v, bias))
+        for _ in range(STEPS):
+            loss = (quantised(torch.tensor(x) * v) + bias).square().mean()
+            losses.append(loss.item())
+            v, bias = ((p - RATE * g).detach().requires_grad_() for p, g in zip((v, bias), torch.autograd.grad(loss, (v, bias))))
+        return losses
+
+    def check_through(self, nodes, constants, x, v, bias, quantised):
+        nodes = [node("Mul", ["x", "v.weight"], ["h"]), node("Cast", ["h"], ["f"], to=TensorProto.FLOAT), *nodes,
+                 node("Add", ["o", "c.bias"], ["y"])]
+        self.save(nodes, {"v.weight": v.astype(np.float32), "c.bias": bias.astype(np.float32), **constants}, x, TensorProto.FLOAT)
+        losses = self.train_in_torch(x, v, bias, quantised)
+        np.testing.assert_allclose(self.run_it(x, steps=STEPS), losses, rtol=1e-6)
+        self.assertLess(losses[-1], losses[0])
+
+    def test_quantised_products_go_straight_through(self):
+        """Some numbers are beyond the range of the bytes: no gradient flows through them."""
+        draw = np.random.default_rng(8)
+        s, t, u = (np.float32(f) for f in (0.02, 0.01, 0.05))
+        x, v, bias = 2 * draw.normal(size=(5, 6)), draw.uniform(0.5, 1.5, 6), draw.normal(size=(3,))
+        w = draw.integers(-100, 100, (6, 3)).astype(np.int8)
+        factor = (torch.tensor(w.astype(float)) - 3) * float(t)
+        constants = {"s": s, "z": np.uint8(120), "w_quantized": w, "t": t, "wz": np.int8(3), "u": u, "uz": np.uint8(130)}
+        through = [node("QuantizeLinear", ["f", "s", "z"], ["q"]),
+                   node("QLinearMatMul", ["q", "s", "z", "w_quantized", "t", "wz", "u", "uz"], ["p"]),
+                   node("DequantizeLinear", ["p", "u", "uz"], ["o"])]
+        self.check_through(through, constants, x, v, bias,
+                           lambda h: rounded(rounded(h, s, 120) @ factor, u, 130))
+        self.assertTrue((np.abs(x * v / s) > 136).any())
+
+    def test_quantised_convolutions_go_straight_through(self):
+        draw = np.random.default_rng(9)
+        s, t, u = np.float32(0.02), np.float32([0.01, 0.02, 0.015]), np.float32(0.07)
+        x, v, bias = draw.normal(size=(2, 4, 5, 5)), draw.uniform(0.5, 1.5, (4, 1, 1)), draw.normal(size=(3, 1, 1))
+        w = draw.integers(-100, 100, (3, 4, 3, 3)).astype(np.int8)
+        whole = draw.integers(-500, 500, 3).astype(np.int32)
+        factor = torch.tensor(w.astype(float) * t.astype(float).reshape(3, 1, 1, 1))
+        beside = torch.tensor(whole * (float(s) * t.astype(float))).reshape(3, 1, 1)
+        constants = {"s": s, "z": np.uint8(120), "w_quantized": w, "t": t, "wz": np.zeros(3, np.int8), "u": u, "uz": np.uint8(130), "b_quantized": whole}
+        through = [node("QuantizeLinear", ["f", "s", "z"], ["q"]),
+                   node("QLinearConv", ["q", "s", "z", "w_quantized", "t", "wz", "u", "uz", "b_quantized"], ["p"], pads=[1, 1, 1, 1]),
+                   node("DequantizeLinear", ["p", "u", "uz"], ["o"])]
+        self.check_through(through, constants, x, v, bias,
+                           lambda h: rounded(F.conv2d(rounded(h, s, 120), factor, None, 1, 1) + beside, u, 130))
+
+    def test_integer_convolutions_go_straight_through(self):
+        draw = np.random.default_rng(10)
+        s, t = np.float32(0.02), np.float32(0.01)
+        x, v, bias = draw.normal(size=(2, 4, 5, 5)), draw.uniform(0.5, 1.5, (4, 1, 1)), draw.normal(size=(3, 1, 1))
+        w = draw.integers(0, 255, (3, 4, 3, 3)).astype(np.uint8)
+        factor = (torch.tensor(w.astype(float)) - 128) * float(t)
+        constants = {"s": s, "z": np.uint8(120), "w_quantized": w, "wz": np.uint8(128), "both": np.float32(s * t)}
+        through = [node("QuantizeLinear", ["f", "s", "z"], ["q"]),
+                   node("ConvInteger", ["q", "w_quantized", "z", "wz"], ["p"], strides=[2, 1], pads=[1, 0, 1, 0]),
+                   node("Cast", ["p"], ["r"], to=TensorProto.FLOAT), node("Mul", ["r", "both"], ["o"])]
+        self.check_through(through, constants, x, v, bias, lambda h: F.conv2d(rounded(h, s, 120), factor, None, (2, 1), (1, 0)))
+
+
+def rounded(h, scale, zero):
+    """h in steps of a scale, as bytes hold it, with the slope of h within their range."""
+    step = h / float(scale)
+    whole = step + (torch.round(step) - step).detach() + zero
+    return (torch.clamp(whole, 0, 255) - zero) * float(scale)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -2,6 +2,7 @@
  * of those that a new head begins with. Weights of a checkpoint are read by format/checkpoint.h. */
 #include "base/status.h"
 #include "graph/graph.h"
+#include "models/models.h"
 #include "tasks/tasks.h"
 #include "tensor/number.h"
 
@@ -12,7 +13,7 @@
 static qn_status build(const qn_task *task, qn_shape input, qn_graph **graph) {
     const qn_graph_options options = {QN_OPTIONS_INIT(qn_graph_options),
                                       .allocator = task->allocator};
-    qn_shape batch = {.rank = input.rank + 1, .dims = {1}};
+    qn_shape batch = {.rank = input.rank + 1, .dims = {qn_model_batch(task->model)}};
     memcpy(batch.dims + 1, input.dims, (size_t)input.rank * sizeof *input.dims);
     QN_TRY(qn_graph_create(&options, graph));
     const qn_value x = qn_input(*graph, "input", batch);
