@@ -94,6 +94,8 @@ struct qn_op {
     bool runs_once : 1;
     /* Its arithmetic is products: what a model's FLOPs count. */
     bool is_product : 1;
+    /* Each row of output 0 is products of windows of input 0, a picture, with a filter. */
+    bool is_convolution : 1;
     /* Channel k of output 0 is products of input 0 with row k of the weight (K, ..., C) at input 1,
      * to which element k of the bias at input 2 is added where there is one. */
     bool is_linear : 1;

@@ -102,15 +102,9 @@ static int64_t window_extent(int64_t input, int64_t kernel, int64_t stride, int6
     return (input + before + after - reach - 1) / stride + 1;
 }
 
-qn_status qn_window_apply(const qn_window *w, qn_shape input, int64_t k, int64_t r, int64_t s,
-                          int64_t groups, qn_convolution *d) {
-    char text[QN_SHAPE_TEXT];
-    if (w->stride_h < 0 || w->stride_w < 0 || w->dilation_h < 0 || w->dilation_w < 0 ||
-        w->pad_top < 0 || w->pad_left < 0 || w->pad_bottom < 0 || w->pad_right < 0 || r < 1 ||
-        s < 1 || r > INT_MAX || s > INT_MAX)
-        return qn_fail(QN_ERROR_ARGUMENT, "a window has a kernel of %lldx%lld, or negative numbers",
-                       (long long)r, (long long)s);
-    *d = (qn_convolution){
+qn_convolution qn_window_extents(const qn_window *w, qn_shape input, int64_t k, int64_t r,
+                                 int64_t s, int64_t groups) {
+    qn_convolution d = {
         .n = input.dims[0],
         .h = input.dims[1],
         .w = input.dims[2],
@@ -126,8 +120,20 @@ qn_status qn_window_apply(const qn_window *w, qn_shape input, int64_t k, int64_t
         .dilation_w = w->dilation_w ? w->dilation_w : 1,
         .groups = groups,
     };
-    d->p = window_extent(d->h, r, d->stride_h, d->dilation_h, w->pad_top, w->pad_bottom);
-    d->q = window_extent(d->w, s, d->stride_w, d->dilation_w, w->pad_left, w->pad_right);
+    d.p = window_extent(d.h, r, d.stride_h, d.dilation_h, w->pad_top, w->pad_bottom);
+    d.q = window_extent(d.w, s, d.stride_w, d.dilation_w, w->pad_left, w->pad_right);
+    return d;
+}
+
+qn_status qn_window_apply(const qn_window *w, qn_shape input, int64_t k, int64_t r, int64_t s,
+                          int64_t groups, qn_convolution *d) {
+    char text[QN_SHAPE_TEXT];
+    if (w->stride_h < 0 || w->stride_w < 0 || w->dilation_h < 0 || w->dilation_w < 0 ||
+        w->pad_top < 0 || w->pad_left < 0 || w->pad_bottom < 0 || w->pad_right < 0 || r < 1 ||
+        s < 1 || r > INT_MAX || s > INT_MAX)
+        return qn_fail(QN_ERROR_ARGUMENT, "a window has a kernel of %lldx%lld, or negative numbers",
+                       (long long)r, (long long)s);
+    *d = qn_window_extents(w, input, k, r, s, groups);
     if (d->p < 1 || d->q < 1)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "a %lldx%lld window with pads %d, %d, %d, %d does not fit input %s, or lies "

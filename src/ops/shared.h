@@ -59,7 +59,10 @@ qn_status qn_infer_sums(const qn_infer *infer, qn_dtype *result);
 int64_t qn_shape_columns(qn_shape shape);
 int64_t qn_shape_rows(qn_shape shape);
 
-/* A window of kernel (R, S) over an input (N, H, W, C) with K outputs: fills *d. */
+/* The extents of a window of kernel (R, S) over an input (N, H, W, C) with K outputs; and the same
+ * where it is not known yet whether they fit. */
+qn_convolution qn_window_extents(const qn_window *window, qn_shape input, int64_t k, int64_t r,
+                                 int64_t s, int64_t groups);
 qn_status qn_window_apply(const qn_window *window, qn_shape input, int64_t k, int64_t r, int64_t s,
                           int64_t groups, qn_convolution *d);
 

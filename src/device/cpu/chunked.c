@@ -293,9 +293,8 @@ static void linear_weight_run(const qn_call *call) {
 }
 
 static void conv2d_run(const qn_call *call) {
-    qn_convolution d = {.groups = 1};
-    if (qn_conv2d_of(call->attributes, call->inputs, &d) == QN_OK)
-        run(call, &d, forward_task, d.n * d.p * d.q, true);
+    const qn_convolution d = qn_conv2d_of(call->attributes, call->inputs);
+    run(call, &d, forward_task, d.n * d.p * d.q, true);
 }
 
 static void conv2d_data_run(const qn_call *call) {

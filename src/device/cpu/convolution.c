@@ -23,18 +23,14 @@ static size_t count_workspace(const qn_kernels *kernels, const qn_convolution *c
 static size_t conv2d_workspace(const qn_kernels *kernels, const void *attributes,
                                const qn_tensor *inputs, const qn_tensor *outputs, int n_threads) {
     (void)outputs;
-    qn_convolution c;
-    if (qn_conv2d_of(attributes, inputs, &c) != QN_OK)
-        return 0;
+    const qn_convolution c = qn_conv2d_of(attributes, inputs);
     return count_workspace(kernels, &c, QN_CONV2D_FORWARD, n_threads);
 }
 
 static void conv2d_run(const qn_call *call) {
     const qn_conv2d_attributes *a = call->attributes;
     const void *bias = call->node->n_inputs > 2 ? call->in[2] : NULL;
-    qn_convolution c;
-    if (qn_conv2d_of(a, call->inputs, &c) != QN_OK)
-        return;
+    const qn_convolution c = qn_conv2d_of(a, call->inputs);
     const qn_conv2d_shape d = planned(call->kernels, &c, qn_call_out_stride(call, 0));
     call->kernels->conv2d_forward(call->team, &d, call->in[0], call->in[1], bias, a->activation,
                                   call->out[0], call->workspace);
@@ -88,16 +84,12 @@ static size_t transpose_workspace(const qn_kernels *kernels, const void *attribu
                                   const qn_tensor *inputs, const qn_tensor *outputs,
                                   int n_threads) {
     (void)outputs;
-    qn_convolution c;
-    if (qn_conv2d_transpose_of(attributes, inputs, &c) != QN_OK)
-        return 0;
+    const qn_convolution c = qn_conv2d_transpose_of(attributes, inputs);
     return count_workspace(kernels, &c, QN_CONV2D_BACKWARD_DATA, n_threads);
 }
 
 static void transpose_run(const qn_call *call) {
-    qn_convolution c;
-    if (qn_conv2d_transpose_of(call->attributes, call->inputs, &c) != QN_OK)
-        return;
+    const qn_convolution c = qn_conv2d_transpose_of(call->attributes, call->inputs);
     const qn_conv2d_shape d = planned(call->kernels, &c, 0);
     call->kernels->conv2d_backward_data(call->team, &d, call->in[0], call->in[1], call->out[0],
                                         call->workspace);
@@ -114,20 +106,16 @@ static size_t integer_bytes(const qn_kernels *kernels, const qn_convolution *c, 
 static size_t integer_conv2d_workspace(const qn_kernels *kernels, const void *attributes,
                                        const qn_tensor *inputs, const qn_tensor *outputs,
                                        int n_threads) {
-    qn_convolution c;
     (void)outputs;
-    if (qn_conv2d_of(attributes, inputs, &c) != QN_OK)
-        return 0;
+    const qn_convolution c = qn_conv2d_of(attributes, inputs);
     return integer_bytes(kernels, &c, QN_CONV2D_FORWARD, n_threads);
 }
 
 static void integer_conv2d(const qn_call *call, const qn_integer_result *to) {
     const qn_conv2d_attributes *a = call->attributes;
     qn_integer_result y = *to;
-    qn_convolution c;
     y.relu = a->activation.kind == QN_ACTIVATION_RELU;
-    if (qn_conv2d_of(a, call->inputs, &c) != QN_OK)
-        return;
+    const qn_convolution c = qn_conv2d_of(a, call->inputs);
     const qn_conv2d_shape d = qn_cpu_window(&c, qn_call_out_stride(call, 0));
     qn_integer_kernels_get(call->kernels->isa)
         ->conv2d_forward(call->team, &d, call->in[0], call->in[1], &y, call->workspace);
@@ -205,12 +193,6 @@ static qn_sums sums_of(const qn_kernels *kernels, const void *attributes, const 
                        qn_integer_kernels_get(kernels->isa)->conv2d_keeps(&d, pass));
 }
 
-static qn_convolution forward_of(const void *attributes, const qn_tensor *inputs) {
-    qn_convolution c = {.groups = 1};
-    qn_conv2d_of(attributes, inputs, &c);
-    return c;
-}
-
 static size_t rescaled_bytes(const qn_kernels *kernels, const void *attributes,
                              const qn_convolution *c, qn_conv2d_pass pass, const qn_tensor *outputs,
                              int n_threads) {
@@ -221,12 +203,12 @@ static size_t rescaled_bytes(const qn_kernels *kernels, const void *attributes,
 static size_t rescaled_conv2d_workspace(const qn_kernels *kernels, const void *attributes,
                                         const qn_tensor *inputs, const qn_tensor *outputs,
                                         int n_threads) {
-    const qn_convolution c = forward_of(attributes, inputs);
+    const qn_convolution c = qn_conv2d_of(attributes, inputs);
     return rescaled_bytes(kernels, attributes, &c, QN_CONV2D_FORWARD, outputs, n_threads);
 }
 
 static void rescaled_conv2d_run(const qn_call *call) {
-    const qn_convolution c = forward_of(call->attributes, call->inputs);
+    const qn_convolution c = qn_conv2d_of(call->attributes, call->inputs);
     qn_cpu_rescale(call, integer_conv2d,
                    sums_of(call->kernels, call->attributes, &c, QN_CONV2D_FORWARD));
 }
@@ -271,10 +253,8 @@ static size_t half_bytes(const qn_kernels *kernels, const qn_tensor *inputs,
 static size_t half_conv2d_workspace(const qn_kernels *kernels, const void *attributes,
                                     const qn_tensor *inputs, const qn_tensor *outputs,
                                     int n_threads) {
-    qn_convolution c;
     (void)outputs;
-    if (qn_conv2d_of(attributes, inputs, &c) != QN_OK)
-        return 0;
+    const qn_convolution c = qn_conv2d_of(attributes, inputs);
     return half_bytes(kernels, inputs, &c, QN_CONV2D_FORWARD, n_threads);
 }
 
@@ -284,9 +264,7 @@ static void half_conv2d_run(const qn_call *call) {
     const qn_halves how = qn_cpu_halves(call->kernels, call->inputs[0].dtype);
     const bool relu = a->activation.kind == QN_ACTIVATION_RELU;
     const qn_half_result y = {.halves = call->out[0], .bias = bias, .relu = relu};
-    qn_convolution c;
-    if (qn_conv2d_of(a, call->inputs, &c) != QN_OK)
-        return;
+    const qn_convolution c = qn_conv2d_of(a, call->inputs);
     const qn_conv2d_shape d = qn_cpu_window(&c, qn_call_out_stride(call, 0));
     qn_half_kernels_get(&how)->conv2d_forward(&how, call->team, &d, call->in[0], call->in[1], &y,
                                               call->workspace);

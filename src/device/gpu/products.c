@@ -161,9 +161,7 @@ static bool is_depthwise(const qn_convolution *c) {
 
 static void conv2d_run(qn_gpu_line *line, const qn_call *call) {
     const qn_conv2d_attributes *attributes = call->attributes;
-    qn_convolution c;
-    if (qn_conv2d_of(attributes, call->inputs, &c) != QN_OK)
-        return;
+    const qn_convolution c = qn_conv2d_of(attributes, call->inputs);
     qn_gpu_arguments a = window_of(&c, qn_call_out_stride(call, 0));
     set_bias(line, call, attributes->activation, &a);
     a.p[0] = qn_gpu_place(line, call->in[0]);
@@ -196,9 +194,8 @@ static void conv2d_data_run(qn_gpu_line *line, const qn_call *call) {
 }
 
 static void conv2d_transpose_run(qn_gpu_line *line, const qn_call *call) {
-    qn_convolution c;
-    if (qn_conv2d_transpose_of(call->attributes, call->inputs, &c) == QN_OK)
-        run_data(line, call, &c);
+    const qn_convolution c = qn_conv2d_transpose_of(call->attributes, call->inputs);
+    run_data(line, call, &c);
 }
 
 /* Pixels of a chunk of the sums of a filter's gradient: by the shape alone. */

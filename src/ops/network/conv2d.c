@@ -16,7 +16,16 @@ static const qn_attribute backward_fields[] = {
     {0},
 };
 
-qn_status qn_conv2d_of(const void *attributes, const qn_tensor *inputs, qn_convolution *d) {
+qn_convolution qn_conv2d_of(const void *attributes, const qn_tensor *inputs) {
+    const qn_conv2d_attributes *a = attributes;
+    const qn_shape filter = inputs[1].shape;
+    qn_convolution d = qn_window_extents(&a->window, inputs[0].shape, filter.dims[0],
+                                         filter.dims[1], filter.dims[2], a->groups);
+    d.batch = a->batch;
+    return d;
+}
+
+qn_status qn_conv2d_check(const void *attributes, const qn_tensor *inputs, qn_convolution *d) {
     const qn_conv2d_attributes *a = attributes;
     const qn_shape x = inputs[0].shape, filter = inputs[1].shape;
     QN_TRY(qn_window_apply(&a->window, x, filter.dims[0], filter.dims[1], filter.dims[2], a->groups,
@@ -52,7 +61,7 @@ static qn_status conv2d_infer(qn_infer *infer) {
                        "%lld",
                        filter_text, x_text, (long long)x.dims[3], a->groups,
                        (long long)filter.dims[3]);
-    QN_TRY(qn_conv2d_of(a, infer->inputs, &d));
+    QN_TRY(qn_conv2d_check(a, infer->inputs, &d));
     if (infer->n_inputs > 2 && infer->inputs[2].dtype != QN_NONE)
         QN_TRY(qn_infer_expect(infer, 2, "bias", QN_SHAPE(d.k)));
     infer->outputs[0] = (qn_tensor){type, qn_conv2d_output(&d)};
@@ -66,8 +75,7 @@ static qn_cost product_cost(const qn_convolution *d) {
 static qn_cost conv2d_cost(const void *attributes, const qn_tensor *inputs,
                            const qn_tensor *outputs) {
     (void)outputs;
-    qn_convolution d = {.groups = 1};
-    qn_conv2d_of(attributes, inputs, &d);
+    const qn_convolution d = qn_conv2d_of(attributes, inputs);
     return product_cost(&d);
 }
 
@@ -94,9 +102,7 @@ static void conv2d_gradient(qn_graph *graph, const qn_gradient *gradient) {
     const qn_conv2d_attributes *a = node->attributes;
     const qn_value x = node->inputs[0], filter = node->inputs[1];
     const qn_tensor inputs[] = {qn_graph_tensor(graph, x), qn_graph_tensor(graph, filter)};
-    qn_conv2d_backward_attributes backward;
-    if (qn_conv2d_of(a, inputs, &backward.shape) != QN_OK)
-        return;
+    const qn_conv2d_backward_attributes backward = {.shape = qn_conv2d_of(a, inputs)};
     const qn_value dy =
         qn_gradient_activation(graph, node, a->activation, node->outputs[0], gradient->outputs[0]);
     if (node->n_inputs > 2 && gradient->wanted[2])
@@ -202,6 +208,7 @@ const qn_op qn_op_conv2d = {
     .optional_inputs = 1 << 2,
     .any_type_inputs = QN_PRODUCT_INPUTS,
     .is_product = true,
+    .is_convolution = true,
     .is_linear = true,
     .trains_parts = true,
     .infer = conv2d_infer,

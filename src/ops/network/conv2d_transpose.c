@@ -23,23 +23,34 @@ static int64_t open_extent(int64_t count, int64_t kernel, int stride, int dilati
     return steps > 0 ? steps : 0;
 }
 
-qn_status qn_conv2d_transpose_of(const qn_conv2d_transpose_attributes *a, const qn_tensor *inputs,
-                                 qn_convolution *d) {
+/* What it makes, which the convolution that it is the transpose of reads. */
+static qn_shape output_of(const qn_window *w, qn_shape x, qn_shape filter) {
+    return QN_SHAPE(x.dims[0],
+                    open_extent(x.dims[1], filter.dims[1], w->stride_h, w->dilation_h, w->pad_top,
+                                w->pad_bottom),
+                    open_extent(x.dims[2], filter.dims[2], w->stride_w, w->dilation_w, w->pad_left,
+                                w->pad_right),
+                    filter.dims[3]);
+}
+
+qn_convolution qn_conv2d_transpose_of(const void *attributes, const qn_tensor *inputs) {
+    const qn_window *w = &((const qn_conv2d_transpose_attributes *)attributes)->window;
+    const qn_shape filter = inputs[1].shape;
+    return qn_window_extents(w, output_of(w, inputs[0].shape, filter), filter.dims[0],
+                             filter.dims[1], filter.dims[2], 1);
+}
+
+static qn_status check(const qn_conv2d_transpose_attributes *a, const qn_tensor *inputs,
+                       qn_convolution *d) {
     const qn_window *w = &a->window;
-    const qn_shape x = inputs[0].shape, filter = inputs[1].shape;
-    const int64_t r = filter.dims[1], s = filter.dims[2];
+    const qn_shape x = inputs[0].shape, filter = inputs[1].shape, y = output_of(w, x, filter);
     char x_text[QN_SHAPE_TEXT], filter_text[QN_SHAPE_TEXT];
-    qn_shape_print(x, x_text);
-    qn_shape_print(filter, filter_text);
-    const qn_shape y = QN_SHAPE(
-        x.dims[0], open_extent(x.dims[1], r, w->stride_h, w->dilation_h, w->pad_top, w->pad_bottom),
-        open_extent(x.dims[2], s, w->stride_w, w->dilation_w, w->pad_left, w->pad_right),
-        filter.dims[3]);
     if (y.dims[1] < 1 || y.dims[2] < 1)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "filter %s with pads %d, %d, %d, %d leaves nothing of input %s", filter_text,
-                       w->pad_top, w->pad_left, w->pad_bottom, w->pad_right, x_text);
-    return qn_window_apply(w, y, filter.dims[0], r, s, 1, d);
+                       "filter %s with pads %d, %d, %d, %d leaves nothing of input %s",
+                       qn_shape_print(filter, filter_text), w->pad_top, w->pad_left, w->pad_bottom,
+                       w->pad_right, qn_shape_print(x, x_text));
+    return qn_window_apply(w, y, filter.dims[0], filter.dims[1], filter.dims[2], 1, d);
 }
 
 static qn_status transpose_infer(qn_infer *infer) {
@@ -50,7 +61,7 @@ static qn_status transpose_infer(qn_infer *infer) {
     if (in[0].shape.dims[3] != in[1].shape.dims[0])
         return qn_fail(QN_ERROR_ARGUMENT, "the filter is for %lld channels, the input has %lld",
                        (long long)in[1].shape.dims[0], (long long)in[0].shape.dims[3]);
-    QN_TRY(qn_conv2d_transpose_of(infer->attributes, in, &d));
+    QN_TRY(check(infer->attributes, in, &d));
     infer->outputs[0] = (qn_tensor){in[0].dtype, qn_conv2d_input(&d)};
     return QN_OK;
 }
@@ -65,21 +76,20 @@ static qn_cost transpose_cost(const void *attributes, const qn_tensor *inputs,
 
 static void transpose_gradient(qn_graph *graph, const qn_gradient *gradient) {
     const qn_node *node = gradient->node;
-    const qn_conv2d_transpose_attributes *a = node->attributes;
     const qn_value x = node->inputs[0], filter = node->inputs[1], dy = gradient->outputs[0];
     const qn_tensor inputs[] = {qn_graph_tensor(graph, x), qn_graph_tensor(graph, filter)};
-    qn_conv2d_backward_attributes backward;
+    const qn_conv2d_backward_attributes backward = {
+        .shape = qn_conv2d_transpose_of(node->attributes, inputs)};
     char name[1024];
-    if (qn_conv2d_transpose_of(a, inputs, &backward.shape) != QN_OK)
-        return;
     if (gradient->wanted[1])
         gradient->inputs[1] =
             qn_gradient_add(graph, node, "backward_filter", &qn_op_conv2d_backward_filter,
                             (qn_value[]){dy, x}, 2, &backward);
     snprintf(name, sizeof name, "%s.backward_data", node->name);
     if (gradient->wanted[0])
-        gradient->inputs[0] = qn_conv2d(graph, qn_graph_unique(graph, name, false), dy, filter,
-                                        QN_NO_VALUE, a->window, 1);
+        gradient->inputs[0] =
+            qn_conv2d(graph, qn_graph_unique(graph, name, false), dy, filter, QN_NO_VALUE,
+                      ((const qn_conv2d_transpose_attributes *)node->attributes)->window, 1);
 }
 
 /* Odd extents; strides, uneven pads and dilation; from one pixel; the whole of a dense layer. */
@@ -107,6 +117,7 @@ const qn_op qn_op_conv2d_transpose = {
     .min_inputs = 2,
     .max_inputs = 2,
     .is_product = true,
+    .is_convolution = true,
     .infer = transpose_infer,
     .gradient = transpose_gradient,
     .cost = transpose_cost,

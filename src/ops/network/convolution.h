@@ -13,15 +13,16 @@ typedef struct qn_conv2d_attributes {
     int64_t batch; /* samples of the whole batch of which this is a piece; 0: all */
 } qn_conv2d_attributes;
 
-/* Its extents, from its inputs: x (N, H, W, C) and filter. */
-qn_status qn_conv2d_of(const void *attributes, const qn_tensor *inputs, qn_convolution *d);
+/* Its extents, from its inputs: x (N, H, W, C) and filter; and whether they fit: the shape rule
+ * asks that once, and a node of a graph needs no check. */
+qn_convolution qn_conv2d_of(const void *attributes, const qn_tensor *inputs);
+qn_status qn_conv2d_check(const void *attributes, const qn_tensor *inputs, qn_convolution *d);
 
 typedef struct qn_conv2d_transpose_attributes {
     qn_window window;
 } qn_conv2d_transpose_attributes;
 
 /* The convolution that it is the transpose of. */
-qn_status qn_conv2d_transpose_of(const qn_conv2d_transpose_attributes *a, const qn_tensor *inputs,
-                                 qn_convolution *d);
+qn_convolution qn_conv2d_transpose_of(const void *attributes, const qn_tensor *inputs);
 
 #endif
