@@ -6,7 +6,7 @@
 #include "os/os.h"
 #include "plan/packing/packing.h"
 #include "quern/quern.h"
-#include "run/engine.h"
+#include "run/inspect.h"
 #include "run/program.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "os/heap.h"
 #include "plan/saved.h"
 #include "quern/quern.h"
-#include "run/engine.h"
+#include "run/inspect.h"
 
 #include <stdio.h>
 
