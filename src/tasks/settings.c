@@ -186,6 +186,26 @@ static qn_update_options update_options(const qn_task *task) {
     };
 }
 
+/* "rank=N,alpha=X,layers=PATTERNS", of which alpha may be left out: the patterns, which may hold
+ * commas, are the last. Anything else is no LoRA. */
+static void read_lora(const char *text, qn_tuning *t) {
+    static const char rank_key[] = "rank=", alpha_key[] = "alpha=", layers_key[] = "layers=";
+    qn_tuning read = {0};
+    while (strncmp(text, layers_key, strlen(layers_key)) != 0) {
+        char *end = NULL;
+        if (strncmp(text, rank_key, strlen(rank_key)) == 0)
+            read.lora_rank = strtoll(text + strlen(rank_key), &end, 10);
+        else if (strncmp(text, alpha_key, strlen(alpha_key)) == 0)
+            read.lora_alpha = qn_decimal_read(text + strlen(alpha_key), &end);
+        if (!end || *end != ',')
+            return;
+        text = end + 1;
+    }
+    t->lora_rank = read.lora_rank;
+    t->lora_alpha = read.lora_alpha;
+    t->lora_layers = text + strlen(layers_key);
+}
+
 qn_tuning qn_tuning_of(const qn_metadata *settings) {
     if (!settings)
         return (qn_tuning){0};
@@ -195,12 +215,8 @@ qn_tuning qn_tuning_of(const qn_metadata *settings) {
                    .rates = qn_metadata_get(settings, "lr-for")};
     if (head)
         t.head = strchr(head, ',') ? strchr(head, ',') + 1 : "*";
-    if (lora && strstr(lora, "rank=") && strstr(lora, "layers=")) {
-        const char *alpha = strstr(lora, "alpha=");
-        t.lora_rank = strtoll(strstr(lora, "rank=") + 5, NULL, 10);
-        t.lora_alpha = alpha ? qn_decimal_read(alpha + 6, NULL) : 0;
-        t.lora_layers = strstr(lora, "layers=") + 7;
-    }
+    if (lora)
+        read_lora(lora, &t);
     return t;
 }
 
