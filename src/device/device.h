@@ -43,15 +43,15 @@ typedef struct qn_memory {
 typedef struct qn_queue qn_queue;
 
 /* A point in the work of a queue. */
-typedef struct qn_moment {
+typedef struct qn_fence {
     qn_timeline *timeline;
     uint64_t value; /* reached when the timeline is there or beyond */
-} qn_moment;
+} qn_fence;
 
 /* A step of a plan as it is submitted. It stays as it is until it is done. */
 typedef struct qn_work {
-    const qn_call *call;    /* its team is the queue's to choose */
-    const qn_moment *waits; /* (n_waits): reached before it begins */
+    const qn_call *call;   /* its team is the queue's to choose */
+    const qn_fence *waits; /* (n_waits): reached before it begins */
     int32_t n_waits;
     int32_t item;    /* step of the plan, for records */
     bool is_to_host; /* of a node that copies: to the host's space; else from it */

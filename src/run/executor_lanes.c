@@ -24,7 +24,7 @@ struct qn_lane_runner {
     uint64_t submitted;       /* ahead: the timeline of lane 1 when all of it is done; 0: nothing */
     lane lanes[QN_MAX_LANES]; /* (n_lanes) */
     qn_work *works;           /* (n_steps), those of a lane one behind the other */
-    qn_moment *moments;       /* (n_waits) */
+    qn_fence *fences;         /* (n_waits) */
     int32_t *position;        /* (n_steps): of a step in its lane, from 1 */
     qn_memory memories[QN_MAX_SPACES];       /* of space i + 1 */
     qn_machine_device owners[QN_MAX_SPACES]; /* likewise: whose it is; zeroed: not reserved */
@@ -104,24 +104,24 @@ static void fill_works(qn_lane_runner *r) {
     }
 }
 
-/* The moments that works wait for: timelines are known. */
-static void fill_moments(const qn_lane_runner *r) {
+/* The fences that works wait for: timelines are known. */
+static void fill_fences(const qn_lane_runner *r) {
     const qn_plan *plan = r->plan;
     for (int32_t i = 0; i < plan->n_steps; i++) {
         qn_work *work = &r->works[i];
         const int32_t *waits = qn_plan_waits(plan, work->item, &work->n_waits);
-        qn_moment *moments = r->moments + plan->steps[work->item].first_wait;
+        qn_fence *fences = r->fences + plan->steps[work->item].first_wait;
         for (int32_t w = 0; w < work->n_waits; w++)
-            moments[w] = (qn_moment){r->lanes[plan->steps[waits[w]].lane].timeline,
-                                     (uint64_t)r->position[waits[w]]};
-        work->waits = moments;
+            fences[w] = (qn_fence){r->lanes[plan->steps[waits[w]].lane].timeline,
+                                   (uint64_t)r->position[waits[w]]};
+        work->waits = fences;
     }
 }
 
 static qn_status make(qn_lane_runner *r) {
     const size_t n_steps = (size_t)r->plan->n_steps, n_waits = (size_t)r->plan->lanes->n_waits;
     QN_TRY(qn_allocate(r->allocator, n_steps, sizeof *r->works, &r->works));
-    QN_TRY(qn_allocate(r->allocator, n_waits, sizeof *r->moments, &r->moments));
+    QN_TRY(qn_allocate(r->allocator, n_waits, sizeof *r->fences, &r->fences));
     QN_TRY(qn_allocate(r->allocator, n_steps, sizeof *r->position, &r->position));
     fill_works(r);
     return QN_OK;
@@ -132,7 +132,7 @@ qn_status qn_lane_runner_open(qn_lane_runner *r, int space, char *arena) {
         r->memories[space - 1].base = arena;
     QN_TRY(open_lanes(r));
     QN_TRY(reserve_spaces(r));
-    fill_moments(r);
+    fill_fences(r);
     return QN_OK;
 }
 
@@ -170,7 +170,7 @@ void qn_lane_runner_destroy(qn_lane_runner *r) {
     }
     qn_timeline_destroy(r->lanes[0].timeline);
     qn_release(r->allocator, r->works, (size_t)r->plan->n_steps, sizeof *r->works);
-    qn_release(r->allocator, r->moments, (size_t)r->plan->lanes->n_waits, sizeof *r->moments);
+    qn_release(r->allocator, r->fences, (size_t)r->plan->lanes->n_waits, sizeof *r->fences);
     qn_release(r->allocator, r->position, (size_t)r->plan->n_steps, sizeof *r->position);
     qn_release(r->allocator, r, 1, sizeof *r);
 }

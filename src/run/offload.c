@@ -93,6 +93,13 @@ static qn_status open_auto(qn_engine *e) {
     return QN_OK;
 }
 
+/* Reads "DEVICE/PIECES:PLACEMENT" once: pieces and colon may be left out. */
+static void read_placement(qn_offload *o) {
+    const char *at = strchr(o->name, '/'), *colon = at ? strchr(at, ':') : NULL;
+    o->placement = colon ? colon + 1 : at ? at + 1 : NULL;
+    o->pieces = colon ? strtoll(at + 1, NULL, 10) : 1;
+}
+
 /* A run of n nodes takes at most 2 n characters. */
 qn_status qn_engine_name_device(qn_engine *e, const char *device, const qn_program *placed) {
     enum { MOST_NUMBER = 24 };
@@ -111,6 +118,7 @@ qn_status qn_engine_name_device(qn_engine *e, const char *device, const qn_progr
     qn_release(&e->allocator, qn_offload_of(e)->name, 1, qn_offload_of(e)->name_bytes);
     e->options.device = qn_offload_of(e)->name = name;
     qn_offload_of(e)->name_bytes = bytes;
+    read_placement(qn_offload_of(e));
     return QN_OK;
 }
 
@@ -156,17 +164,6 @@ void qn_engine_fill_lanes(const qn_engine *e, qn_lane lanes[2]) {
                                         !qn_resident_is_active(e)};
 }
 
-/* Behind a '/' in the device's name, and behind pieces and a ':'; null: there is none. */
-static const char *placement_of(const qn_engine *e) {
-    const char *at = strchr(qn_offload_of(e)->name, '/'), *colon = at ? strchr(at, ':') : NULL;
-    return colon ? colon + 1 : at ? at + 1 : NULL;
-}
-
-int64_t qn_engine_named_pieces(const qn_engine *e) {
-    const char *at = qn_engine_device(e) > 0 ? strchr(qn_offload_of(e)->name, '/') : NULL;
-    return at && strchr(at, ':') ? strtoll(at + 1, NULL, 10) : 1;
-}
-
 /* The one that a placement is of: the first that trains. */
 static const qn_program *placed_program(const qn_engine *e) {
     int i = 0;
@@ -178,11 +175,11 @@ static const qn_program *placed_program(const qn_engine *e) {
 /* The placement that was measured or given for a program; else all that the device can run. */
 qn_status qn_engine_fill_lane_of(const qn_engine *e, const qn_program *p, int16_t *lane_of) {
     const qn_graph *graph = p->graph;
-    const bool is_placed = p == placed_program(e) && placement_of(e);
+    const bool is_placed = p == placed_program(e) && qn_offload_of(e)->placement;
     for (int n = 0; n < graph->n_nodes; n++)
         lane_of[n] = !p->site_of || p->site_of[n] > 0;
     if (!p->site_of && is_placed)
-        QN_TRY(qn_placing_parse(placement_of(e), lane_of, graph->n_nodes));
+        QN_TRY(qn_placing_parse(qn_offload_of(e)->placement, lane_of, graph->n_nodes));
     for (int n = 0; n < graph->n_nodes; n++) {
         qn_tensor outputs[QN_MAX_OUTPUTS];
         const qn_node *node = graph->nodes[n];
@@ -409,7 +406,7 @@ qn_status qn_engine_lose_device(qn_engine *e, int program) {
 
 static qn_status build(qn_engine *e, qn_program *p) {
     return qn_engine_device(e) > 0
-               ? qn_program_split_apart(p, &e->machine, qn_engine_named_pieces(e))
+               ? qn_program_split_apart(p, &e->machine, qn_offload_of(e)->pieces)
                : QN_OK;
 }
 

@@ -14,10 +14,12 @@ struct qn_resident;
 typedef struct qn_offload {
     char *name; /* (name_bytes), of the options: "opencl:1/h3d20": of which nodes */
     size_t name_bytes;
-    int device;       /* row of the machine's that programs use beside the CPU; 0: none */
-    int opened;       /* the same, which stays when the device is left */
-    bool is_tried;    /* it is used only if that is better */
-    void *left_arena; /* (left_arena_bytes): that a device may still write to, or null */
+    const char *placement; /* in the name, of the first program that trains; null: none */
+    int64_t pieces;        /* of its batch, for several processors; 1: it is whole */
+    int device;            /* row of the machine's that programs use beside the CPU; 0: none */
+    int opened;            /* the same, which stays when the device is left */
+    bool is_tried;         /* it is used only if that is better */
+    void *left_arena;      /* (left_arena_bytes): that a device may still write to, or null */
     size_t left_arena_bytes;
     struct qn_resident *resident;    /* what stays on the device; null: no device yet */
     struct qn_device_choice *choice; /* what was found when it was tried, or null */
@@ -68,9 +70,6 @@ qn_status qn_engine_change_device(qn_engine *engine, int device);
  * its nodes then run (null: all that it can on the device). */
 qn_status qn_engine_change_pieces(qn_engine *engine, qn_program *program, int64_t pieces,
                                   int16_t *site_of, int device);
-
-/* Pieces of the batch that the device's name says, of the first program that trains; 1: none. */
-int64_t qn_engine_named_pieces(const qn_engine *engine);
 
 /* "opencl (NAME)", and why it was lost. */
 void qn_engine_describe_device(const qn_engine *engine, char name[160], char reason[200]);

@@ -11,6 +11,7 @@
 - only src/cli prints or exits;
 - no operator of src/device compares operands' addresses: what is in place, the plan says;
 - only src/run includes the engine's contents and its policies (run/engine.h, run/policy.h): others ask run/inspect.h;
+- identifiers of the folders in CLEAN use none of the words that docs/glossary.md has replaced;
 - passes, plans and what runs them ask an operator's properties (graph/op.h), never which one it is.
 """
 import pathlib
@@ -28,6 +29,12 @@ COMPARES_OPERANDS = re.compile(r"\b(?:in|out)\[[^]]*\][^;&|?]*[!=]=(?! *(?:NULL|
                                r"|\bfrom\b[\w .+]*[!=]=[\w .]*\bto\b(?!->|\.)")
 IS_OPERATOR = re.compile(r"[!=]=\s*&qn_op_\w+|&qn_op_\w+\s*[!=]=")
 COMMENT_OR_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
+
+
+# Words that identifiers of these folders had, and the field's terms for them (docs/glossary.md).
+CLEAN = ("device", "driver", "passes", "plan", "run")
+REPLACED = {"trip": "swap_interval", "trips": "swap_intervals", "siting": "placement_problem", "moment": "fence"}
+NAMES_REPLACED = re.compile(r"\b(?:\w+_)?(" + "|".join(REPLACED) + r")(?:_\w+)?\b")
 
 
 # Headers by which one speaks to the operating system, and functions of the C library that do.
@@ -177,6 +184,9 @@ def check_file(path, lengths):
     for match in IS_OPERATOR.finditer(bare) if own in ASK_PROPERTIES else ():
         number = bare.count("\n", 0, match.start()) + 1
         yield f"{path}:{number}: compares with an operator; ask a property of it (graph/op.h)"
+    for match in NAMES_REPLACED.finditer(bare) if own in CLEAN else ():
+        number = bare.count("\n", 0, match.start()) + 1
+        yield f"{path}:{number}: {match.group()}: say {REPLACED[match.group(1)]} (docs/glossary.md)"
     for match in COMPARES_OPERANDS.finditer(bare) if own == "device" else ():
         number = bare.count("\n", 0, match.start()) + 1
         yield f"{path}:{number}: compares addresses; the plan says what is placed (qn_call_is_placed)"

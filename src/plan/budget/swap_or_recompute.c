@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "plan/budget/swap_recomputed.h"
-#include "plan/swap/trips.h"
+#include "plan/swap/intervals.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static const int eighths[QN_SWAPPED_PARTS] = {8, 5, 3, 2, 1};
 
 /* A value that may go, and ns of the file over ns of making it again. */
 typedef struct candidate {
-    qn_trip trip;
+    qn_swap_interval interval;
     double ratio;
 } candidate;
 
@@ -37,8 +37,8 @@ typedef struct mixing {
     qn_sequence base;
     double *node_ns, *item_ns; /* (n_nodes), (base.n) */
     int32_t n_candidates;
-    candidate *candidates; /* (n_candidates), best first */
-    qn_trip *trips;        /* room for n_candidates */
+    candidate *candidates;       /* (n_candidates), best first */
+    qn_swap_interval *intervals; /* room for n_candidates */
     double base_ns;
     qn_sequence best; /* the cheapest within the limit, if n > 0 */
     double best_ns;   /* lost by it, or by what is to be bettered */
@@ -49,8 +49,9 @@ typedef struct mixing {
 
 static int by_ratio(const void *left, const void *right) {
     const candidate *a = left, *b = right;
-    return a->ratio != b->ratio ? (a->ratio > b->ratio ? 1 : -1)
-                                : (a->trip.value > b->trip.value) - (a->trip.value < b->trip.value);
+    return a->ratio != b->ratio
+               ? (a->ratio > b->ratio ? 1 : -1)
+               : (a->interval.value > b->interval.value) - (a->interval.value < b->interval.value);
 }
 
 static double file_ns(const mixing *m, size_t bytes) {
@@ -64,11 +65,12 @@ static void find_candidates(mixing *m) {
         const size_t bytes = qn_tensor_bytes(m->graph->values[v]->tensor);
         if (bytes < LEAST_BYTES || m->graph->values[v]->producer < 0)
             continue;
-        const qn_trip trip = qn_trip_find(m->graph, &m->base, m->item_ns, v);
-        if (trip.value < 0)
+        const qn_swap_interval interval = qn_swap_interval_find(m->graph, &m->base, m->item_ns, v);
+        if (interval.value < 0)
             continue;
         const double again_ns = m->node_ns[m->graph->values[v]->producer];
-        m->candidates[m->n_candidates++] = (candidate){trip, file_ns(m, bytes) / (again_ns + 1)};
+        m->candidates[m->n_candidates++] =
+            (candidate){interval, file_ns(m, bytes) / (again_ns + 1)};
     }
     qsort(m->candidates, (size_t)m->n_candidates, sizeof *m->candidates, by_ratio);
 }
@@ -78,7 +80,7 @@ static void limit_candidates(mixing *m) {
     double busy_ns = 0;
     int32_t n = 0;
     while (n < m->n_candidates && busy_ns < m->base_ns) {
-        const int32_t v = m->candidates[n++].trip.value;
+        const int32_t v = m->candidates[n++].interval.value;
         busy_ns += file_ns(m, qn_tensor_bytes(m->graph->values[v]->tensor));
     }
     m->n_candidates = n;
@@ -90,8 +92,8 @@ static qn_status prepare(mixing *m) {
     m->node_ns = qn_arena_allocate(&m->arena, n_nodes + 1, sizeof *m->node_ns);
     m->item_ns = qn_arena_allocate(&m->arena, m->base.n + 1, sizeof *m->item_ns);
     m->candidates = qn_arena_allocate(&m->arena, n_values + 1, sizeof *m->candidates);
-    m->trips = qn_arena_allocate(&m->arena, n_values + 1, sizeof *m->trips);
-    if (!m->node_ns || !m->item_ns || !m->candidates || !m->trips)
+    m->intervals = qn_arena_allocate(&m->arena, n_values + 1, sizeof *m->intervals);
+    if (!m->node_ns || !m->item_ns || !m->candidates || !m->intervals)
         return QN_ERROR_MEMORY;
     for (int32_t n = 0; n < m->graph->n_nodes; n++)
         m->node_ns[n] = m->options->node_ns ? m->options->node_ns[n]
@@ -131,10 +133,10 @@ static void drop(const mixing *m, swapped_graph *s) {
 
 static qn_status swap_first(const mixing *m, int32_t n, swapped_graph *s) {
     for (int32_t i = 0; i < n; i++)
-        m->trips[i] = m->candidates[i].trip;
-    QN_TRY(qn_trips_schedule(&m->allocator, m->graph, m->item_ns, (int32_t)m->base.n,
-                             m->options->swap, m->trips, n));
-    QN_TRY(qn_trips_insert(&m->base, m->trips, n, &s->sequence));
+        m->intervals[i] = m->candidates[i].interval;
+    QN_TRY(qn_swap_intervals_schedule(&m->allocator, m->graph, m->item_ns, (int32_t)m->base.n,
+                                      m->options->swap, m->intervals, n));
+    QN_TRY(qn_swap_intervals_insert(&m->base, m->intervals, n, &s->sequence));
     QN_TRY(
         qn_resequence(m->graph, &s->sequence, qn_machine_disk(m->machine), &s->graph, &s->origins));
     const int32_t n_nodes = s->graph->n_nodes;
@@ -160,8 +162,8 @@ static qn_status compose(const swapped_graph *s, const qn_sequence *of_swapped,
 static qn_status keep_cheaper(mixing *m, qn_sequence *sequence) {
     qn_budget_plan made = {0};
     double ns;
-    QN_TRY(qn_trips_estimate(&m->allocator, m->graph, sequence, m->node_ns, m->options->swap, &ns,
-                             NULL));
+    QN_TRY(qn_swap_intervals_estimate(&m->allocator, m->graph, sequence, m->node_ns,
+                                      m->options->swap, &ns, NULL));
     if (ns - m->base_ns >= m->best_ns)
         return QN_OK;
     QN_TRY(qn_budget_plan_make(&m->allocator, m->graph, m->machine, sequence, &made));

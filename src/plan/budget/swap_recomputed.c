@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "plan/budget/swap_or_recompute.h"
-#include "plan/swap/trips.h"
+#include "plan/swap/intervals.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,13 +27,13 @@ typedef struct replacing {
     const qn_budget_options *options;
     const double *node_ns;
     const qn_sequence *from;
-    int32_t n_agains, n_trips;
+    int32_t n_agains, n_intervals;
     again *agains;   /* (n_agains), the most worth first */
     bool *is_left;   /* (from->n): a run that was taken, or that nothing needs any more */
     bool *is_needed; /* (n_values) */
-    bool *is_out;    /* (n_values): has a trip */
-    qn_trip *trips;  /* (n_trips) */
-    int32_t *index;  /* (from->n + 1): an item's place once what is left out is left out */
+    bool *is_out;    /* (n_values): has an interval */
+    qn_swap_interval *intervals; /* (n_intervals) */
+    int32_t *index; /* (from->n + 1): an item's place once what is left out is left out */
 } replacing;
 
 /* ---- candidates ---- */
@@ -97,9 +97,9 @@ static qn_status prepare(replacing *r) {
     r->is_left = qn_arena_allocate(arena, n_items, sizeof *r->is_left);
     r->is_needed = qn_arena_allocate(arena, n_values, sizeof *r->is_needed);
     r->is_out = qn_arena_allocate(arena, n_values, sizeof *r->is_out);
-    r->trips = qn_arena_allocate(arena, n_values, sizeof *r->trips);
+    r->intervals = qn_arena_allocate(arena, n_values, sizeof *r->intervals);
     r->index = qn_arena_allocate(arena, n_items, sizeof *r->index);
-    if (!has_run || !r->agains || !r->is_left || !r->is_needed || !r->is_out || !r->trips ||
+    if (!has_run || !r->agains || !r->is_left || !r->is_needed || !r->is_out || !r->intervals ||
         !r->index)
         return QN_ERROR_MEMORY;
     find_agains(r, has_run);
@@ -163,7 +163,7 @@ static bool is_small(const replacing *r, int32_t value) {
 }
 
 /* The absence of a value around a run that was taken; false: it cannot be swapped there. */
-static bool add_trip(replacing *r, int32_t item, int32_t value) {
+static bool add_interval(replacing *r, int32_t item, int32_t value) {
     const int32_t before = find_reader(r, item, value);
     const int32_t producer = r->graph->values[value]->producer;
     int32_t after = -1, made = -1;
@@ -178,20 +178,20 @@ static bool add_trip(replacing *r, int32_t item, int32_t value) {
     if (made < 0 || !is_own(r, value) || r->is_out[value] || r->index[before] - r->index[after] < 2)
         return false;
     r->is_out[value] = true;
-    r->trips[r->n_trips++] = (qn_trip){.value = value,
-                                       .made = r->index[made],
-                                       .after = r->index[after],
-                                       .before = r->index[before]};
+    r->intervals[r->n_intervals++] = (qn_swap_interval){.value = value,
+                                                        .made = r->index[made],
+                                                        .after = r->index[after],
+                                                        .before = r->index[before]};
     return true;
 }
 
-static bool find_trips(replacing *r) {
+static bool find_intervals(replacing *r) {
     memset(r->is_out, 0, (size_t)r->graph->n_values * sizeof *r->is_out);
-    r->n_trips = 0;
+    r->n_intervals = 0;
     for (int32_t i = 0; i < r->n_agains; i++) {
         const qn_node *node = node_of(r, r->agains[i].item);
         for (int k = 0; r->agains[i].is_taken && k < node->n_outputs; k++) {
-            if (!add_trip(r, r->agains[i].item, node->outputs[k].id))
+            if (!add_interval(r, r->agains[i].item, node->outputs[k].id))
                 return false;
         }
     }
@@ -202,10 +202,10 @@ static qn_status put_in(replacing *r, const qn_sequence *runs, qn_sequence *sequ
     double *item_ns;
     QN_TRY(qn_allocate(r->allocator, runs->n, sizeof *item_ns, &item_ns));
     qn_item_times(runs, r->node_ns, item_ns);
-    qn_status status = qn_trips_schedule(r->allocator, r->graph, item_ns, (int32_t)runs->n,
-                                         r->options->swap, r->trips, r->n_trips);
+    qn_status status = qn_swap_intervals_schedule(r->allocator, r->graph, item_ns, (int32_t)runs->n,
+                                                  r->options->swap, r->intervals, r->n_intervals);
     if (status == QN_OK)
-        status = qn_trips_insert(runs, r->trips, r->n_trips, sequence);
+        status = qn_swap_intervals_insert(runs, r->intervals, r->n_intervals, sequence);
     qn_release(r->allocator, item_ns, runs->n, sizeof *item_ns);
     return status;
 }
@@ -217,7 +217,7 @@ static qn_status build(replacing *r, const bool *is_again, qn_sequence *sequence
     qn_sequence_init(sequence, r->allocator);
     leave_out(r, is_again);
     number_items(r);
-    if (!find_trips(r))
+    if (!find_intervals(r))
         return QN_OK;
     qn_sequence_init(&runs, r->allocator);
     for (size_t i = 0; i < r->from->n && status == QN_OK; i++) {
@@ -249,8 +249,8 @@ static qn_status try_taken(replacing *r, const bool *is_again, int *n_plans, qn_
     *is_better = false;
     qn_status status = build(r, is_again, &sequence);
     if (status == QN_OK && sequence.n > 0)
-        status = qn_trips_estimate(r->allocator, r->graph, &sequence, r->node_ns, r->options->swap,
-                                   &ns, NULL);
+        status = qn_swap_intervals_estimate(r->allocator, r->graph, &sequence, r->node_ns,
+                                            r->options->swap, &ns, NULL);
     if (status == QN_OK && ns < *best_ns) {
         ++*n_plans;
         status = check_limit(r, &sequence, is_better);
@@ -292,7 +292,8 @@ qn_status qn_budget_swap_recomputed(const qn_allocator *allocator, const qn_grap
                    .from = from};
     qn_sequence_init(to, allocator);
     qn_arena_init(&r.arena, allocator);
-    qn_status status = qn_trips_estimate(allocator, graph, from, node_ns, options->swap, ns, NULL);
+    qn_status status =
+        qn_swap_intervals_estimate(allocator, graph, from, node_ns, options->swap, ns, NULL);
     if (status == QN_OK)
         status = prepare(&r);
     if (status == QN_OK)

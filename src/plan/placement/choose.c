@@ -1,5 +1,5 @@
 /* How a placement is chosen: from that of each site alone and of the nodes' own costs, by moving
- * stretches of the graph's order to another site as long as that is better. See siting.h. */
+ * stretches of the graph's order to another site as long as that is better. See problem.h. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "os/heap.h"
@@ -31,7 +31,7 @@ static bool try_stretch(choosing *c, size_t first, size_t length, int16_t site) 
     memcpy(c->trial, c->now, c->n_nodes * sizeof *c->trial);
     for (size_t n = first; n < first + length && n < c->n_nodes; n++) {
         if (!qn_trial_sites_is_free(&c->t, (int32_t)n) || c->trial[n] == site ||
-            !qn_siting_allows(c->t.siting, (int32_t)n, site))
+            !qn_placement_allows(c->t.problem, (int32_t)n, site))
             continue;
         c->trial[n] = site;
         changes = true;
@@ -51,7 +51,7 @@ static bool improve_by(choosing *c, size_t length) {
     const size_t step = length > 4 ? length / 4 : 1;
     bool is_better = false;
     for (size_t first = 0; first < c->n_nodes; first += step) {
-        for (int site = 0; site < c->t.siting->n_sites; site++)
+        for (int site = 0; site < c->t.problem->n_sites; site++)
             is_better |= try_stretch(c, first, length, (int16_t)site);
     }
     return is_better;
@@ -59,12 +59,12 @@ static bool improve_by(choosing *c, size_t length) {
 
 /* In small graphs: two nodes that are not neighbours, each to any site. */
 static bool improve_pair(choosing *c, size_t a, size_t b) {
-    const int n = c->t.siting->n_sites;
+    const int n = c->t.problem->n_sites;
     for (int i = 0; i < n * n; i++) {
         const int16_t before = c->now[a];
         const int16_t site = (int16_t)(i / n);
         if (!qn_trial_sites_is_free(&c->t, (int32_t)a) ||
-            !qn_siting_allows(c->t.siting, (int32_t)a, site))
+            !qn_placement_allows(c->t.problem, (int32_t)a, site))
             continue;
         c->now[a] = site;
         if (try_stretch(c, b, 1, (int16_t)(i % n)))
@@ -101,7 +101,7 @@ static void improve(choosing *c) {
 
 /* Each node where it is cheapest by itself, copies not counted. */
 static void fill_by_node(choosing *c) {
-    const qn_siting *s = c->t.siting;
+    const qn_placement_problem *s = c->t.problem;
     for (size_t n = 0; n < c->n_nodes; n++) {
         const double *ns = s->ns + n * (size_t)s->n_sites;
         double least = -1;
@@ -118,14 +118,14 @@ static void fill_by_node(choosing *c) {
 }
 
 static void fill_by_number(choosing *c, int32_t from) {
-    const qn_siting *s = c->t.siting;
+    const qn_placement_problem *s = c->t.problem;
     for (size_t n = 0; n < c->n_nodes; n++)
-        c->now[n] = s->numbers[n] >= from && qn_siting_allows(s, (int32_t)n, 1);
+        c->now[n] = s->numbers[n] >= from && qn_placement_allows(s, (int32_t)n, 1);
 }
 
 /* The best of the placements by number, improved. */
 static void choose_by_number(choosing *c) {
-    const qn_siting *s = c->t.siting;
+    const qn_placement_problem *s = c->t.problem;
     int32_t best = 1;
     double least = -1;
     for (int32_t from = 1; s->numbers && from < s->n_starts; from++) {
@@ -142,8 +142,8 @@ static void choose_by_number(choosing *c) {
 
 static void choose(choosing *c) {
     choose_by_number(c);
-    for (int site = 0; site < c->t.siting->n_sites; site++) {
-        qn_siting_fill(c->t.siting, site, c->now);
+    for (int site = 0; site < c->t.problem->n_sites; site++) {
+        qn_placement_fill(c->t.problem, site, c->now);
         improve(c);
     }
     fill_by_node(c);
@@ -153,8 +153,8 @@ static void choose(choosing *c) {
 /* ---- all of them ---- */
 
 static void try_all(choosing *c) {
-    const int n_sites = c->t.siting->n_sites;
-    qn_siting_fill(c->t.siting, 0, c->now);
+    const int n_sites = c->t.problem->n_sites;
+    qn_placement_fill(c->t.problem, 0, c->now);
     for (;;) {
         size_t n = 0;
         c->now_cost = qn_trial_sites_cost(&c->t, c->now);
@@ -164,7 +164,8 @@ static void try_all(choosing *c) {
                 continue;
             do {
                 c->now[n]++;
-            } while (c->now[n] < n_sites && !qn_siting_allows(c->t.siting, (int32_t)n, c->now[n]));
+            } while (c->now[n] < n_sites &&
+                     !qn_placement_allows(c->t.problem, (int32_t)n, c->now[n]));
             if (c->now[n] < n_sites)
                 break;
             c->now[n] = 0;
@@ -178,7 +179,7 @@ static qn_status check_ways(const choosing *c) {
     double ways = 1;
     for (size_t n = 0; n < c->n_nodes; n++) {
         if (qn_trial_sites_is_free(&c->t, (int32_t)n))
-            ways *= c->t.siting->n_sites;
+            ways *= c->t.problem->n_sites;
     }
     if (ways <= 1 << 20)
         return QN_OK;
@@ -196,11 +197,11 @@ static void deinit(choosing *c) {
     qn_trial_sites_deinit(&c->t);
 }
 
-static qn_status init(choosing *c, const qn_allocator *allocator, const qn_siting *siting,
-                      qn_prefer prefer) {
-    const size_t n = (size_t)siting->graph->n_nodes + 1;
+static qn_status init(choosing *c, const qn_allocator *allocator,
+                      const qn_placement_problem *problem, qn_prefer prefer) {
+    const size_t n = (size_t)problem->graph->n_nodes + 1;
     *c = (choosing){.n_nodes = n - 1, .best_cost = 1e300};
-    QN_TRY(qn_trial_sites_init(allocator, siting, prefer, &c->t));
+    QN_TRY(qn_trial_sites_init(allocator, problem, prefer, &c->t));
     qn_status status = qn_allocate(allocator, n, sizeof *c->now, &c->now);
     if (status == QN_OK)
         status = qn_allocate(allocator, n, sizeof *c->trial, &c->trial);
@@ -211,7 +212,7 @@ static qn_status init(choosing *c, const qn_allocator *allocator, const qn_sitin
     return status;
 }
 
-static void finish(choosing *c, int16_t *site_of, qn_siting_result *result) {
+static void finish(choosing *c, int16_t *site_of, qn_placement_result *result) {
     memcpy(site_of, c->best, c->n_nodes * sizeof *site_of);
     for (size_t n = 0; n < c->n_nodes; n++) {
         if (c->t.fixed_at[n] >= 0)
@@ -221,19 +222,19 @@ static void finish(choosing *c, int16_t *site_of, qn_siting_result *result) {
     deinit(c);
 }
 
-qn_status qn_siting_choose(const qn_allocator *allocator, const qn_siting *siting, qn_prefer prefer,
-                           int16_t *site_of, qn_siting_result *result) {
+qn_status qn_placement_choose(const qn_allocator *allocator, const qn_placement_problem *problem,
+                              qn_prefer prefer, int16_t *site_of, qn_placement_result *result) {
     choosing c;
-    QN_TRY(init(&c, allocator, siting, prefer));
+    QN_TRY(init(&c, allocator, problem, prefer));
     choose(&c);
     finish(&c, site_of, result);
     return QN_OK;
 }
 
-qn_status qn_siting_optimum(const qn_allocator *allocator, const qn_siting *siting,
-                            qn_prefer prefer, int16_t *site_of, qn_siting_result *result) {
+qn_status qn_placement_optimum(const qn_allocator *allocator, const qn_placement_problem *problem,
+                               qn_prefer prefer, int16_t *site_of, qn_placement_result *result) {
     choosing c;
-    QN_TRY(init(&c, allocator, siting, prefer));
+    QN_TRY(init(&c, allocator, problem, prefer));
     const qn_status status = check_ways(&c);
     if (status != QN_OK) {
         deinit(&c);

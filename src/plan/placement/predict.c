@@ -1,5 +1,5 @@
 /* What a placement takes: the lanes' works are walked through in the graph's order, copies where
- * plan/lanes/spread.c puts them. See siting.h. */
+ * plan/lanes/spread.c puts them. See problem.h. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "os/heap.h"
@@ -8,23 +8,23 @@
 
 #include <string.h>
 
-bool qn_siting_allows(const qn_siting *siting, int32_t node, int site) {
-    return siting->ns[(size_t)node * (size_t)siting->n_sites + (size_t)site] >= 0;
+bool qn_placement_allows(const qn_placement_problem *problem, int32_t node, int site) {
+    return problem->ns[(size_t)node * (size_t)problem->n_sites + (size_t)site] >= 0;
 }
 
-void qn_siting_fill(const qn_siting *siting, int site, int16_t *site_of) {
-    for (int32_t n = 0; n < siting->graph->n_nodes; n++)
-        site_of[n] = (int16_t)(qn_siting_allows(siting, n, site) ? site : 0);
+void qn_placement_fill(const qn_placement_problem *problem, int site, int16_t *site_of) {
+    for (int32_t n = 0; n < problem->graph->n_nodes; n++)
+        site_of[n] = (int16_t)(qn_placement_allows(problem, n, site) ? site : 0);
 }
 
 /* ---- memory ---- */
 
 static size_t n_values_of(const qn_trial_sites *t) {
-    return (size_t)t->siting->graph->n_values + 1;
+    return (size_t)t->problem->graph->n_values + 1;
 }
 
 static size_t n_nodes_of(const qn_trial_sites *t) {
-    return (size_t)t->siting->graph->n_nodes + 1;
+    return (size_t)t->problem->graph->n_nodes + 1;
 }
 
 void qn_trial_sites_deinit(qn_trial_sites *t) {
@@ -42,37 +42,37 @@ static bool is_update(const qn_graph *graph, const qn_node *node) {
     return is;
 }
 
-bool qn_siting_can_keep(const qn_siting *siting, int site) {
+bool qn_placement_can_keep(const qn_placement_problem *problem, int site) {
     bool can = true;
-    for (int32_t n = 0; n < siting->graph->n_nodes; n++)
-        can = can && (!is_update(siting->graph, siting->graph->nodes[n]) ||
-                      qn_siting_allows(siting, n, site));
+    for (int32_t n = 0; n < problem->graph->n_nodes; n++)
+        can = can && (!is_update(problem->graph, problem->graph->nodes[n]) ||
+                      qn_placement_allows(problem, n, site));
     return can;
 }
 
 /* As plan/lanes/spread.c places them. */
 static void find_fixed(qn_trial_sites *t) {
-    const qn_graph *graph = t->siting->graph;
+    const qn_graph *graph = t->problem->graph;
     bool can_be_lost = false;
-    for (int site = 0; site < t->siting->n_sites; site++)
-        can_be_lost |= t->siting->sites[site].can_be_lost;
-    if (!t->siting->keeps && can_be_lost)
+    for (int site = 0; site < t->problem->n_sites; site++)
+        can_be_lost |= t->problem->sites[site].can_be_lost;
+    if (!t->problem->keeps && can_be_lost)
         qn_plan_find_late(graph, t->is_late);
     for (int n = 0; n < graph->n_nodes; n++) {
         const qn_node *node = graph->nodes[n];
         const bool is_host_only = t->is_late[n] || node->op->is_view || node->op->is_wait;
         t->fixed_at[n] = is_host_only ? 0 : -1;
-        if (t->siting->keeps && is_update(graph, node))
+        if (t->problem->keeps && is_update(graph, node))
             t->fixed_at[n] = 1;
     }
 }
 
-qn_status qn_trial_sites_init(const qn_allocator *allocator, const qn_siting *siting,
+qn_status qn_trial_sites_init(const qn_allocator *allocator, const qn_placement_problem *problem,
                               qn_prefer prefer, qn_trial_sites *t) {
-    *t = (qn_trial_sites){.allocator = allocator, .siting = siting, .prefer = prefer};
-    for (int i = 0; i < siting->n_sites; i++)
+    *t = (qn_trial_sites){.allocator = allocator, .problem = problem, .prefer = prefer};
+    for (int i = 0; i < problem->n_sites; i++)
         t->n_spaces =
-            siting->sites[i].space >= t->n_spaces ? siting->sites[i].space + 1 : t->n_spaces;
+            problem->sites[i].space >= t->n_spaces ? problem->sites[i].space + 1 : t->n_spaces;
     qn_status status = qn_allocate(allocator, n_nodes_of(t), sizeof *t->is_late, &t->is_late);
     if (status == QN_OK)
         status = qn_allocate(allocator, n_nodes_of(t), sizeof *t->fixed_at, &t->fixed_at);
@@ -90,8 +90,8 @@ qn_status qn_trial_sites_init(const qn_allocator *allocator, const qn_siting *si
 
 bool qn_trial_sites_is_free(const qn_trial_sites *t, int32_t node) {
     int n = 0;
-    for (int site = 0; site < t->siting->n_sites; site++)
-        n += qn_siting_allows(t->siting, node, site);
+    for (int site = 0; site < t->problem->n_sites; site++)
+        n += qn_placement_allows(t->problem, node, site);
     return n > 1 && t->fixed_at[node] < 0;
 }
 
@@ -100,7 +100,7 @@ bool qn_trial_sites_is_free(const qn_trial_sites *t, int32_t node) {
 typedef struct walk {
     qn_trial_sites *t;
     double free_ns[QN_MAX_SITES];
-    qn_siting_result result;
+    qn_placement_result result;
 } walk;
 
 static double larger(double a, double b) {
@@ -132,8 +132,8 @@ static void count_copy(walk *w, size_t bytes) {
 
 /* When a value is in the space of a site that reads it. */
 static double bring(walk *w, int32_t v, int site) {
-    const qn_site *sites = w->t->siting->sites;
-    const size_t bytes = qn_tensor_bytes(w->t->siting->graph->values[v]->tensor);
+    const qn_site *sites = w->t->problem->sites;
+    const size_t bytes = qn_tensor_bytes(w->t->problem->graph->values[v]->tensor);
     const int space = sites[site].space, home = w->t->home[v];
     if (*there(w, v, space) >= 0)
         return *there(w, v, space);
@@ -159,18 +159,18 @@ static void walk_view(walk *w, const qn_node *node) {
 /* The end of all that may be lost. */
 static double lost_ns(const walk *w) {
     double ns = 0;
-    for (int site = 0; site < w->t->siting->n_sites; site++)
-        ns = w->t->siting->sites[site].can_be_lost ? larger(ns, w->free_ns[site]) : ns;
+    for (int site = 0; site < w->t->problem->n_sites; site++)
+        ns = w->t->problem->sites[site].can_be_lost ? larger(ns, w->free_ns[site]) : ns;
     return ns;
 }
 
 static void walk_node(walk *w, int32_t n, int site) {
-    const qn_siting *s = w->t->siting;
+    const qn_placement_problem *s = w->t->problem;
     const qn_node *node = s->graph->nodes[n];
     double from_ns = 0;
     if (w->t->fixed_at[n] >= 0)
         site = w->t->fixed_at[n];
-    else if (!qn_siting_allows(s, n, site))
+    else if (!qn_placement_allows(s, n, site))
         site = 0;
     if (w->t->is_late[n])
         from_ns = lost_ns(w);
@@ -189,7 +189,7 @@ static void walk_node(walk *w, int32_t n, int site) {
 
 /* Late nodes come behind all others (plan/plan.h). */
 static void walk_all(walk *w, const int16_t *site_of, bool is_late) {
-    const qn_graph *graph = w->t->siting->graph;
+    const qn_graph *graph = w->t->problem->graph;
     for (int32_t n = 0; n < graph->n_nodes; n++) {
         if (w->t->is_late[n] != is_late)
             continue;
@@ -203,20 +203,20 @@ static void walk_all(walk *w, const int16_t *site_of, bool is_late) {
 /* Where a value from outside lies: what site 1 updates is there alone; what nobody changes comes to
  * be there once. */
 static void place_source(walk *w, int32_t v) {
-    const qn_value_info *info = w->t->siting->graph->values[v];
+    const qn_value_info *info = w->t->problem->graph->values[v];
     const bool is_kept =
-        w->t->siting->keeps && (info->kind == QN_KIND_PARAMETER || info->kind == QN_KIND_STATE);
+        w->t->problem->keeps && (info->kind == QN_KIND_PARAMETER || info->kind == QN_KIND_STATE);
     w->t->home[v] = is_kept && info->is_overwritten;
     if (info->producer >= 0)
         return;
     if (is_kept)
-        *there(w, v, w->t->siting->sites[1].space) = 0;
+        *there(w, v, w->t->problem->sites[1].space) = 0;
     if (!is_kept || !info->is_overwritten)
         *there(w, v, 0) = 0;
 }
 
-qn_siting_result qn_trial_sites_run(qn_trial_sites *t, const int16_t *site_of) {
-    const qn_graph *graph = t->siting->graph;
+qn_placement_result qn_trial_sites_run(qn_trial_sites *t, const int16_t *site_of) {
+    const qn_graph *graph = t->problem->graph;
     walk w = {.t = t};
     for (size_t i = 0; i < n_values_of(t) * (size_t)t->n_spaces; i++)
         t->there_ns[i] = -1;
@@ -228,13 +228,13 @@ qn_siting_result qn_trial_sites_run(qn_trial_sites *t, const int16_t *site_of) {
         if (graph->values[v]->is_result)
             (void)bring(&w, v, 0);
     }
-    w.result.joules = w.result.ns * t->siting->idle_watts * 1e-9;
-    for (int site = 0; site < t->siting->n_sites; site++)
-        w.result.joules += w.result.busy_ns[site] * t->siting->sites[site].watts * 1e-9;
+    w.result.joules = w.result.ns * t->problem->idle_watts * 1e-9;
+    for (int site = 0; site < t->problem->n_sites; site++)
+        w.result.joules += w.result.busy_ns[site] * t->problem->sites[site].watts * 1e-9;
     return w.result;
 }
 
-double qn_siting_cost(const qn_siting_result *r, qn_prefer prefer) {
+double qn_placement_cost(const qn_placement_result *r, qn_prefer prefer) {
     switch (prefer) {
     case QN_PREFER_ENERGY:
         return r->joules;
@@ -246,14 +246,14 @@ double qn_siting_cost(const qn_siting_result *r, qn_prefer prefer) {
 }
 
 double qn_trial_sites_cost(qn_trial_sites *t, const int16_t *site_of) {
-    const qn_siting_result r = qn_trial_sites_run(t, site_of);
-    return qn_siting_cost(&r, t->prefer);
+    const qn_placement_result r = qn_trial_sites_run(t, site_of);
+    return qn_placement_cost(&r, t->prefer);
 }
 
-qn_status qn_siting_predict(const qn_allocator *allocator, const qn_siting *siting,
-                            const int16_t *site_of, qn_siting_result *result) {
+qn_status qn_placement_predict(const qn_allocator *allocator, const qn_placement_problem *problem,
+                               const int16_t *site_of, qn_placement_result *result) {
     qn_trial_sites t;
-    QN_TRY(qn_trial_sites_init(allocator, siting, QN_PREFER_TIME, &t));
+    QN_TRY(qn_trial_sites_init(allocator, problem, QN_PREFER_TIME, &t));
     *result = qn_trial_sites_run(&t, site_of);
     qn_trial_sites_deinit(&t);
     return QN_OK;

@@ -2,11 +2,11 @@
 #ifndef QN_PLAN_PLACEMENT_TRIAL_H
 #define QN_PLAN_PLACEMENT_TRIAL_H
 
-#include "plan/placement/siting.h"
+#include "plan/placement/problem.h"
 
 typedef struct qn_trial_sites {
     const qn_allocator *allocator;
-    const qn_siting *siting;
+    const qn_placement_problem *problem;
     qn_prefer prefer;
     int n_spaces;
     bool *is_late;     /* (n_nodes): updates, and what depends on them, where the host makes them */
@@ -16,12 +16,12 @@ typedef struct qn_trial_sites {
     int16_t *home;     /* (n_values): the site that made it */
 } qn_trial_sites;
 
-qn_status qn_trial_sites_init(const qn_allocator *allocator, const qn_siting *siting,
+qn_status qn_trial_sites_init(const qn_allocator *allocator, const qn_placement_problem *problem,
                               qn_prefer prefer, qn_trial_sites *trial);
 void qn_trial_sites_deinit(qn_trial_sites *trial);
 
 /* What a placement takes; and as one number, by what is preferred. */
-qn_siting_result qn_trial_sites_run(qn_trial_sites *trial, const int16_t *site_of);
+qn_placement_result qn_trial_sites_run(qn_trial_sites *trial, const int16_t *site_of);
 double qn_trial_sites_cost(qn_trial_sites *trial, const int16_t *site_of);
 
 /* Whether a node has a choice of sites. */

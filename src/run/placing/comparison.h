@@ -12,10 +12,10 @@
 typedef enum qn_way { QN_WAY_CPU, QN_WAY_DEVICE, QN_WAY_BOTH, QN_WAY_PIECES, QN_WAYS } qn_way;
 
 typedef struct qn_device_way {
-    bool is_measured;           /* or modelled: it can be chosen */
-    double ns;                  /* shortest step */
-    double joules;              /* of a step; 0 where no watts are known */
-    qn_siting_result predicted; /* n_nodes of nodes that have a choice are those of site_of */
+    bool is_measured;              /* or modelled: it can be chosen */
+    double ns;                     /* shortest step */
+    double joules;                 /* of a step; 0 where no watts are known */
+    qn_placement_result predicted; /* n_nodes of nodes that have a choice are those of site_of */
 } qn_device_way;
 
 /* Kept by the engine. Nodes are those of a program's graph as built. */

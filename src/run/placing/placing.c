@@ -103,7 +103,7 @@ static double rate_of(const qn_placing_copies *c) {
 }
 
 /* What is to be placed; sites has room for both. */
-static qn_siting siting_of(const qn_placing *p, qn_site sites[2]) {
+static qn_placement_problem problem_of(const qn_placing *p, qn_site sites[2]) {
     sites[0] = (qn_site){.space = 0, .watts = p->wish.cpu_watts};
     const qn_machine_device *device = qn_offload_opened(p->engine);
     const int16_t space = device->first_space;
@@ -116,24 +116,24 @@ static qn_siting siting_of(const qn_placing *p, qn_site sites[2]) {
                          .out_bytes_per_ns = rate_of(&p->out)};
     for (int32_t n = 0; n < p->n_nodes; n++) /* what the host was not seen to do costs it nothing */
         p->ns[n * 2] = p->ns[n * 2] < 0 ? 0 : p->ns[n * 2];
-    return (qn_siting){.graph = qn_program_built_graph(p->program),
-                       .n_sites = 2,
-                       .sites = sites,
-                       .ns = p->ns,
-                       .idle_watts = p->wish.idle_watts,
-                       .numbers = p->numbers,
-                       .n_starts = (int32_t)qn_program_pieces(p->program)};
+    return (qn_placement_problem){.graph = qn_program_built_graph(p->program),
+                                  .n_sites = 2,
+                                  .sites = sites,
+                                  .ns = p->ns,
+                                  .idle_watts = p->wish.idle_watts,
+                                  .numbers = p->numbers,
+                                  .n_starts = (int32_t)qn_program_pieces(p->program)};
 }
 
-qn_status qn_placing_predict(qn_placing *p, int site, qn_siting_result *result) {
+qn_status qn_placing_predict(qn_placing *p, int site, qn_placement_result *result) {
     const size_t n = (size_t)p->n_nodes + 1;
     qn_site sites[2];
-    qn_siting siting = siting_of(p, sites);
+    qn_placement_problem problem = problem_of(p, sites);
     int16_t *site_of;
-    siting.keeps = site == 1 && sites[1].space > 0 && qn_siting_can_keep(&siting, site);
+    problem.keeps = site == 1 && sites[1].space > 0 && qn_placement_can_keep(&problem, site);
     QN_TRY(qn_allocate(&p->engine->allocator, n, sizeof *site_of, &site_of));
-    qn_siting_fill(&siting, site, site_of);
-    const qn_status status = qn_siting_predict(&p->engine->allocator, &siting, site_of, result);
+    qn_placement_fill(&problem, site, site_of);
+    const qn_status status = qn_placement_predict(&p->engine->allocator, &problem, site_of, result);
     qn_release(&p->engine->allocator, site_of, n, sizeof *site_of);
     return status;
 }
@@ -149,21 +149,21 @@ static bool uses_both(const qn_placing *p, const int16_t *site_of) {
 }
 
 /* With the host's updates, and with the device's if that is better. */
-static qn_status choose(qn_placing *p, int16_t *site_of, qn_siting_result *result) {
+static qn_status choose(qn_placing *p, int16_t *site_of, qn_placement_result *result) {
     const qn_allocator *a = &p->engine->allocator;
     const size_t n = (size_t)p->n_nodes + 1;
     qn_site sites[2];
-    qn_siting siting = siting_of(p, sites);
-    qn_siting_result kept;
+    qn_placement_problem problem = problem_of(p, sites);
+    qn_placement_result kept;
     int16_t *kept_site_of;
-    QN_TRY(qn_siting_choose(a, &siting, p->wish.prefer, site_of, result));
-    siting.keeps = sites[1].space > 0 && qn_siting_can_keep(&siting, 1);
-    if (!siting.keeps)
+    QN_TRY(qn_placement_choose(a, &problem, p->wish.prefer, site_of, result));
+    problem.keeps = sites[1].space > 0 && qn_placement_can_keep(&problem, 1);
+    if (!problem.keeps)
         return QN_OK;
     QN_TRY(qn_allocate(a, n, sizeof *kept_site_of, &kept_site_of));
-    const qn_status status = qn_siting_choose(a, &siting, p->wish.prefer, kept_site_of, &kept);
+    const qn_status status = qn_placement_choose(a, &problem, p->wish.prefer, kept_site_of, &kept);
     if (status == QN_OK &&
-        qn_siting_cost(&kept, p->wish.prefer) < qn_siting_cost(result, p->wish.prefer)) {
+        qn_placement_cost(&kept, p->wish.prefer) < qn_placement_cost(result, p->wish.prefer)) {
         memcpy(site_of, kept_site_of, (n - 1) * sizeof *site_of);
         *result = kept;
     }
@@ -172,7 +172,7 @@ static qn_status choose(qn_placing *p, int16_t *site_of, qn_siting_result *resul
 }
 
 qn_status qn_placing_choose(qn_placing *p, int16_t *site_of, bool *is_mixed,
-                            qn_siting_result *result) {
+                            qn_placement_result *result) {
     const size_t n = (size_t)p->n_nodes;
     QN_TRY(choose(p, site_of, result));
     *is_mixed = uses_both(p, site_of);

@@ -4,7 +4,7 @@
 #ifndef QN_RUN_PLACING_PLACING_H
 #define QN_RUN_PLACING_PLACING_H
 
-#include "plan/placement/siting.h"
+#include "plan/placement/problem.h"
 #include "run/offload.h"
 #include "run/rehearsal.h"
 
@@ -31,12 +31,12 @@ void qn_placing_end(qn_placing *placing);
 qn_status qn_placing_measure(qn_placing *placing, const qn_rehearsal *rehearsal);
 
 /* What a step takes by prediction with all that a site can run on it (0: the CPU). */
-qn_status qn_placing_predict(qn_placing *placing, int site, qn_siting_result *result);
+qn_status qn_placing_predict(qn_placing *placing, int site, qn_placement_result *result);
 
 /* Fills site_of (n_nodes) with what is predicted to be best, by the wish; and, if that uses both
  * processors where both work, sets the program's. While it is planned for the CPU. */
 qn_status qn_placing_choose(qn_placing *placing, int16_t *site_of, bool *is_mixed,
-                            qn_siting_result *result);
+                            qn_placement_result *result);
 
 /* Runs of nodes, in the order of the graph as built: "h12d30h3", h: the host, d: the device. False:
  * there is no room. */

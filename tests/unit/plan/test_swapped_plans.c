@@ -1,7 +1,7 @@
 /* Values that go to the swap file and come back: plans with them hold, steps give the same bits
  * however slow the disk is, plans that swap some and make others again are no dearer than those
  * that only make again, and a disk that fails ends the step before a wrong number is used. The
- * moments and the time of trips are those worked out by hand. */
+ * moments and the time of intervals are those worked out by hand. */
 #include "a_machine.h"
 #include "check.h"
 #include "failing.h"
@@ -10,8 +10,8 @@
 #include "os/heap.h"
 #include "os/os.h"
 #include "os/team.h"
+#include "plan/swap/intervals.h"
 #include "plan/swap/swap_speed.h"
-#include "plan/swap/trips.h"
 #include "quern/quern.h"
 #include "random_graphs.h"
 #include "run/program.h"
@@ -122,20 +122,20 @@ static qn_budget_plan make(const qn_graph *graph, const qn_sequence *sequence) {
     return made;
 }
 
-/* ---- trips at random moments ---- */
+/* ---- intervals at random moments ---- */
 
 static int32_t between(qn_rng rng, uint64_t *draw, int32_t least, int32_t most) {
     return least + (int32_t)qn_rng_below(rng, (*draw)++, (uint64_t)(most - least + 1));
 }
 
-static int32_t draw_trips(const qn_graph *graph, const qn_sequence *base, uint64_t seed,
-                          qn_trip *trips) {
+static int32_t draw_intervals(const qn_graph *graph, const qn_sequence *base, uint64_t seed,
+                              qn_swap_interval *intervals) {
     const qn_rng rng = qn_rng_make(seed, 9, 0);
     double *item_ns = calloc(base->n, sizeof *item_ns);
     uint64_t draw = 0;
     int32_t n = 0;
     for (int32_t v = 0; item_ns && v < graph->n_values; v++) {
-        qn_trip t = qn_trip_find(graph, base, item_ns, v);
+        qn_swap_interval t = qn_swap_interval_find(graph, base, item_ns, v);
         if (t.value < 0 || qn_rng_below(rng, draw++, 3) == 0)
             continue;
         CHECK(t.made <= t.after && t.after + 1 < t.before);
@@ -143,22 +143,22 @@ static int32_t draw_trips(const qn_graph *graph, const qn_sequence *base, uint64
         t.store = between(rng, &draw, t.made + 1, t.stored);
         t.load = between(rng, &draw, t.stored, t.before);
         t.loaded = between(rng, &draw, t.load, t.before);
-        trips[n++] = t;
+        intervals[n++] = t;
     }
     free(item_ns);
     return n;
 }
 
 static qn_sequence make_random(const qn_graph *graph, uint64_t seed) {
-    qn_trip *trips = calloc((size_t)graph->n_values, sizeof *trips);
+    qn_swap_interval *intervals = calloc((size_t)graph->n_values, sizeof *intervals);
     qn_sequence base, sequence;
     CHECK_OK(qn_sequence_base(qn_allocator_default(), graph, &base));
-    const int32_t n = trips ? draw_trips(graph, &base, seed, trips) : 0;
+    const int32_t n = intervals ? draw_intervals(graph, &base, seed, intervals) : 0;
     CHECK(n > 4);
-    CHECK_OK(qn_trips_insert(&base, trips, n, &sequence));
+    CHECK_OK(qn_swap_intervals_insert(&base, intervals, n, &sequence));
     CHECK(sequence.n == base.n + 4 * (size_t)n);
     qn_sequence_deinit(&base);
-    free(trips);
+    free(intervals);
     return sequence;
 }
 
@@ -216,9 +216,10 @@ static void test_policy(const qn_model *model, int64_t batch, double most) {
     double *node_ns = estimate(p.graph), ns, waiting_ns;
     CHECK_OK(qn_plan_create(qn_allocator_default(), p.graph, A_DISK_MACHINE(kernels, 2), &plan));
     outcome usual = run_plan(p.graph, plan);
-    CHECK_OK(qn_trips_of_convolutions(qn_allocator_default(), p.graph, node_ns, &speed, &sequence));
-    CHECK_OK(qn_trips_estimate(qn_allocator_default(), p.graph, &sequence, node_ns, &speed, &ns,
-                               &waiting_ns));
+    CHECK_OK(qn_swap_intervals_of_convolutions(qn_allocator_default(), p.graph, node_ns, &speed,
+                                               &sequence));
+    CHECK_OK(qn_swap_intervals_estimate(qn_allocator_default(), p.graph, &sequence, node_ns, &speed,
+                                        &ns, &waiting_ns));
     CHECK(waiting_ns >= 0 && waiting_ns < ns);
     qn_budget_plan made = make(p.graph, &sequence);
     printf("%s: arena %zu, swapped %zu: %zu, file %zu, waits %.3f of the time\n", model->name,
@@ -258,29 +259,31 @@ static void test_moments(void) {
     qn_graph *graph = build_chain(values);
     qn_sequence base, sequence;
     double item_ns[9], ns, waiting_ns;
-    qn_trip trips[3];
+    qn_swap_interval intervals[3];
     for (int i = 0; i < 9; i++)
         item_ns[i] = 1000;
     CHECK_OK(qn_sequence_base(a, graph, &base));
     CHECK(base.n == 9);
     for (int i = 0; i < 2; i++)
-        trips[1 - i] = qn_trip_find(graph, &base, item_ns, values[i].id);
-    CHECK(trips[1].made == 0 && trips[1].after == 1 && trips[1].before == 8);
-    CHECK(trips[0].made == 1 && trips[0].after == 2 && trips[0].before == 7);
-    CHECK(qn_trip_find(graph, &base, item_ns, values[3].id).value < 0);
-    CHECK_OK(qn_trips_schedule(a, graph, item_ns, 9, &speed, trips, 2));
-    CHECK(trips[0].value == values[0].id && trips[0].store == 1 && trips[0].stored == 2);
-    CHECK(trips[1].value == values[1].id && trips[1].store == 2 && trips[1].stored == 3);
-    CHECK(trips[0].load == 6 && trips[0].loaded == 8); /* 8000 - 2000 */
-    CHECK(trips[1].load == 4 && trips[1].loaded == 7); /* 6000 - 2000 */
-    CHECK_OK(qn_trips_insert(&base, trips, 2, &sequence));
-    CHECK_OK(qn_trips_estimate(a, graph, &sequence, item_ns, &speed, &ns, &waiting_ns));
+        intervals[1 - i] = qn_swap_interval_find(graph, &base, item_ns, values[i].id);
+    CHECK(intervals[1].made == 0 && intervals[1].after == 1 && intervals[1].before == 8);
+    CHECK(intervals[0].made == 1 && intervals[0].after == 2 && intervals[0].before == 7);
+    CHECK(qn_swap_interval_find(graph, &base, item_ns, values[3].id).value < 0);
+    CHECK_OK(qn_swap_intervals_schedule(a, graph, item_ns, 9, &speed, intervals, 2));
+    CHECK(intervals[0].value == values[0].id && intervals[0].store == 1 &&
+          intervals[0].stored == 2);
+    CHECK(intervals[1].value == values[1].id && intervals[1].store == 2 &&
+          intervals[1].stored == 3);
+    CHECK(intervals[0].load == 6 && intervals[0].loaded == 8); /* 8000 - 2000 */
+    CHECK(intervals[1].load == 4 && intervals[1].loaded == 7); /* 6000 - 2000 */
+    CHECK_OK(qn_swap_intervals_insert(&base, intervals, 2, &sequence));
+    CHECK_OK(qn_swap_intervals_estimate(a, graph, &sequence, item_ns, &speed, &ns, &waiting_ns));
     CHECK(ns == 9000 && waiting_ns == 0);
     qn_sequence_deinit(&sequence);
-    trips[1].load = 7; /* at the last moment: its read is waited for whole */
-    trips[0].load = 6;
-    CHECK_OK(qn_trips_insert(&base, trips, 2, &sequence));
-    CHECK_OK(qn_trips_estimate(a, graph, &sequence, item_ns, &speed, &ns, &waiting_ns));
+    intervals[1].load = 7; /* at the last moment: its read is waited for whole */
+    intervals[0].load = 6;
+    CHECK_OK(qn_swap_intervals_insert(&base, intervals, 2, &sequence));
+    CHECK_OK(qn_swap_intervals_estimate(a, graph, &sequence, item_ns, &speed, &ns, &waiting_ns));
     CHECK(fabs(waiting_ns - 3000) < 1e-6 && fabs(ns - 12000) < 1e-6); /* 1000 left, then 2000 */
     qn_sequence_deinit(&sequence);
     qn_sequence_deinit(&base);
@@ -597,7 +600,7 @@ static void test_failing_allocations(void) {
         qn_budget_plan made = {0};
         qn_sequence sequence;
         heap = (failing){.left = n};
-        qn_status status = qn_trips_of_convolutions(&a, &copy, node_ns, &speed, &sequence);
+        qn_status status = qn_swap_intervals_of_convolutions(&a, &copy, node_ns, &speed, &sequence);
         if (status == QN_OK) {
             status = qn_budget_plan_make(&a, &copy, A_DISK_MACHINE(kernels, 2), &sequence, &made);
             qn_sequence_deinit(&sequence);

@@ -6,8 +6,8 @@
  * By prediction, what is chosen is never worse than the best single processor with the host as its
  * fallback, as that is among what it chooses from. Everything is deterministic. It knows nothing of
  * where times come from: measured, remembered or estimated. */
-#ifndef QN_PLAN_PLACEMENT_SITING_H
-#define QN_PLAN_PLACEMENT_SITING_H
+#ifndef QN_PLAN_PLACEMENT_PROBLEM_H
+#define QN_PLAN_PLACEMENT_PROBLEM_H
 
 #include "graph/graph.h"
 #include "plan/schedule/timetable.h"
@@ -25,7 +25,7 @@ typedef struct qn_site {
 
 /* What is to be placed. ns (n_nodes, n_sites): of a node on a site; negative: it cannot run there.
  * Site 0 runs every node that is no view. */
-typedef struct qn_siting {
+typedef struct qn_placement_problem {
     const qn_graph *graph;
     int n_sites;
     const qn_site *sites; /* (n_sites) */
@@ -38,37 +38,37 @@ typedef struct qn_siting {
      * below n_starts. Null: there are none. */
     const int32_t *numbers;
     int32_t n_starts;
-} qn_siting;
+} qn_placement_problem;
 
-typedef struct qn_siting_result {
+typedef struct qn_placement_result {
     double ns, joules;
     double busy_ns[QN_MAX_SITES]; /* its nodes and the copies in its lane */
     int32_t n_nodes[QN_MAX_SITES], n_copies;
     int64_t copied_bytes;
-} qn_siting_result;
+} qn_placement_result;
 
 /* Whether a site can run a node. */
-bool qn_siting_allows(const qn_siting *siting, int32_t node, int site);
+bool qn_placement_allows(const qn_placement_problem *problem, int32_t node, int site);
 
 /* Whether a site can run all updates. */
-bool qn_siting_can_keep(const qn_siting *siting, int site);
+bool qn_placement_can_keep(const qn_placement_problem *problem, int site);
 
 /* What a placement takes, as one number, by what is preferred. */
-double qn_siting_cost(const qn_siting_result *result, qn_prefer prefer);
+double qn_placement_cost(const qn_placement_result *result, qn_prefer prefer);
 
 /* All that a site can run on it, the rest on the host: site_of (n_nodes). */
-void qn_siting_fill(const qn_siting *siting, int site, int16_t *site_of);
+void qn_placement_fill(const qn_placement_problem *problem, int site, int16_t *site_of);
 
 /* What a placement takes; sites that cannot run a node leave it to the host. */
-qn_status qn_siting_predict(const qn_allocator *allocator, const qn_siting *siting,
-                            const int16_t *site_of, qn_siting_result *result);
+qn_status qn_placement_predict(const qn_allocator *allocator, const qn_placement_problem *problem,
+                               const int16_t *site_of, qn_placement_result *result);
 
 /* Chooses site_of (n_nodes) for what is preferred; it says of updates, too, where they run. */
-qn_status qn_siting_choose(const qn_allocator *allocator, const qn_siting *siting, qn_prefer prefer,
-                           int16_t *site_of, qn_siting_result *result);
+qn_status qn_placement_choose(const qn_allocator *allocator, const qn_placement_problem *problem,
+                              qn_prefer prefer, int16_t *site_of, qn_placement_result *result);
 
 /* The best there is, by trying all. QN_ERROR_UNSUPPORTED: there are more than 2^20 ways. */
-qn_status qn_siting_optimum(const qn_allocator *allocator, const qn_siting *siting,
-                            qn_prefer prefer, int16_t *site_of, qn_siting_result *result);
+qn_status qn_placement_optimum(const qn_allocator *allocator, const qn_placement_problem *problem,
+                               qn_prefer prefer, int16_t *site_of, qn_placement_result *result);
 
 #endif

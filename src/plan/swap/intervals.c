@@ -1,5 +1,5 @@
-/* See trips.h. */
-#include "plan/swap/trips.h"
+/* See intervals.h. */
+#include "plan/swap/intervals.h"
 
 #include "base/status.h"
 #include "plan/usual_sequence.h"
@@ -60,23 +60,24 @@ static bool has_result_view(const qn_graph *graph, int32_t value) {
     return false;
 }
 
-qn_trip qn_trip_find(const qn_graph *graph, const qn_sequence *sequence, const double *item_ns,
-                     int32_t value) {
-    qn_trip trip = {.value = -1, .made = -1};
+qn_swap_interval qn_swap_interval_find(const qn_graph *graph, const qn_sequence *sequence,
+                                       const double *item_ns, int32_t value) {
+    qn_swap_interval interval = {.value = -1, .made = -1};
     double gap_ns = 0, widest_ns = 0;
     int32_t last = -1;
     if (!is_own(graph, value) || has_result_view(graph, value))
-        return trip;
+        return interval;
     for (int32_t i = 0; i < (int32_t)sequence->n; i++) {
         const qn_item *item = &sequence->items[i];
         if (item->action == QN_ACTION_RUN && item->id == graph->values[value]->producer) {
-            if (trip.made >= 0)
-                return (qn_trip){.value = -1};
-            trip.made = last = i;
+            if (interval.made >= 0)
+                return (qn_swap_interval){.value = -1};
+            interval.made = last = i;
             gap_ns = 0;
-        } else if (trip.made >= 0 && reads(graph, item, value)) {
+        } else if (interval.made >= 0 && reads(graph, item, value)) {
             if (i - last > 1 && gap_ns >= widest_ns) {
-                trip = (qn_trip){.value = value, .made = trip.made, .after = last, .before = i};
+                interval = (qn_swap_interval){
+                    .value = value, .made = interval.made, .after = last, .before = i};
                 widest_ns = gap_ns;
             }
             last = i;
@@ -85,37 +86,37 @@ qn_trip qn_trip_find(const qn_graph *graph, const qn_sequence *sequence, const d
             gap_ns += item_ns[i];
         }
     }
-    return trip;
+    return interval;
 }
 
-/* ---- moments ---- */
+/* ---- untils ---- */
 
 static int by_made(const void *left, const void *right) {
-    const qn_trip *a = left, *b = right;
+    const qn_swap_interval *a = left, *b = right;
     return a->made != b->made ? (a->made > b->made) - (a->made < b->made)
                               : (a->value > b->value) - (a->value < b->value);
 }
 
 static int by_before_downwards(const void *left, const void *right) {
-    const qn_trip *a = left, *b = right;
+    const qn_swap_interval *a = left, *b = right;
     return a->before != b->before ? (a->before < b->before) - (a->before > b->before)
                                   : (a->value > b->value) - (a->value < b->value);
 }
 
-/* The first item from `from` to `to` that begins at `moment` or later; else `to`. begins (n_items).
+/* The first item from `from` to `to` that begins at `until` or later; else `to`. begins (n_items).
  */
-static int32_t find_item(const double *begins, int32_t from, int32_t to, double moment) {
-    while (from < to && begins[from] < moment)
+static int32_t find_item(const double *begins, int32_t from, int32_t to, double until) {
+    while (from < to && begins[from] < until)
         from++;
     return from;
 }
 
 /* Forward in time: each write begins when its value is made and those before are done. */
 static void schedule_writes(const qn_graph *graph, const double *begins, const qn_swap_speed *speed,
-                            qn_trip *trips, int32_t n) {
+                            qn_swap_interval *intervals, int32_t n) {
     double free_ns = 0;
     for (int32_t i = 0; i < n; i++) {
-        qn_trip *t = &trips[i];
+        qn_swap_interval *t = &intervals[i];
         t->store = t->made + 1;
         free_ns =
             fmax(free_ns, begins[t->store]) + qn_swap_write_ns(speed, bytes_of(graph, t->value));
@@ -125,10 +126,10 @@ static void schedule_writes(const qn_graph *graph, const double *begins, const q
 
 /* Backward in time: each read ends when its value is needed and the next read has to begin. */
 static void schedule_reads(const qn_graph *graph, const double *begins, const qn_swap_speed *speed,
-                           qn_trip *trips, int32_t n) {
+                           qn_swap_interval *intervals, int32_t n) {
     double next_ns = INFINITY;
     for (int32_t i = 0; i < n; i++) {
-        qn_trip *t = &trips[i];
+        qn_swap_interval *t = &intervals[i];
         next_ns =
             fmin(next_ns, begins[t->before]) - qn_swap_read_ns(speed, bytes_of(graph, t->value));
         t->loaded = t->load = t->before;
@@ -137,20 +138,21 @@ static void schedule_reads(const qn_graph *graph, const double *begins, const qn
     }
 }
 
-qn_status qn_trips_schedule(const qn_allocator *allocator, const qn_graph *graph,
-                            const double *item_ns, int32_t n_items, const qn_swap_speed *speed,
-                            qn_trip *trips, int32_t n) {
+qn_status qn_swap_intervals_schedule(const qn_allocator *allocator, const qn_graph *graph,
+                                     const double *item_ns, int32_t n_items,
+                                     const qn_swap_speed *speed, qn_swap_interval *intervals,
+                                     int32_t n) {
     double *begins;
     if (n == 0)
         return QN_OK;
     QN_TRY(qn_allocate(allocator, (size_t)n_items + 1, sizeof *begins, &begins));
     for (int32_t i = 0; i < n_items; i++)
         begins[i + 1] = begins[i] + item_ns[i];
-    qsort(trips, (size_t)n, sizeof *trips, by_made);
-    schedule_writes(graph, begins, speed, trips, n);
-    qsort(trips, (size_t)n, sizeof *trips, by_before_downwards);
-    schedule_reads(graph, begins, speed, trips, n);
-    qsort(trips, (size_t)n, sizeof *trips, by_made);
+    qsort(intervals, (size_t)n, sizeof *intervals, by_made);
+    schedule_writes(graph, begins, speed, intervals, n);
+    qsort(intervals, (size_t)n, sizeof *intervals, by_before_downwards);
+    schedule_reads(graph, begins, speed, intervals, n);
+    qsort(intervals, (size_t)n, sizeof *intervals, by_made);
     qn_release(allocator, begins, (size_t)n_items + 1, sizeof *begins);
     return QN_OK;
 }
@@ -159,32 +161,33 @@ qn_status qn_trips_schedule(const qn_allocator *allocator, const qn_graph *graph
 
 /* Actions before one item, in an order in which memory is free as early and taken as late as can
  * be. */
-static qn_status insert_before(int32_t item, const qn_trip *trips, int32_t n, qn_sequence *to) {
+static qn_status insert_before(int32_t item, const qn_swap_interval *intervals, int32_t n,
+                               qn_sequence *to) {
     for (int32_t i = 0; i < n; i++) {
-        if (trips[i].store == item)
-            QN_TRY(qn_sequence_add(to, QN_ACTION_STORE, trips[i].value));
+        if (intervals[i].store == item)
+            QN_TRY(qn_sequence_add(to, QN_ACTION_STORE, intervals[i].value));
     }
     for (int32_t i = 0; i < n; i++) {
-        if (trips[i].stored == item)
-            QN_TRY(qn_sequence_add(to, QN_ACTION_STORED, trips[i].value));
+        if (intervals[i].stored == item)
+            QN_TRY(qn_sequence_add(to, QN_ACTION_STORED, intervals[i].value));
     }
     for (int32_t i = n - 1; i >= 0; i--) {
-        if (trips[i].load == item)
-            QN_TRY(qn_sequence_add(to, QN_ACTION_LOAD, trips[i].value));
+        if (intervals[i].load == item)
+            QN_TRY(qn_sequence_add(to, QN_ACTION_LOAD, intervals[i].value));
     }
     for (int32_t i = 0; i < n; i++) {
-        if (trips[i].loaded == item)
-            QN_TRY(qn_sequence_add(to, QN_ACTION_LOADED, trips[i].value));
+        if (intervals[i].loaded == item)
+            QN_TRY(qn_sequence_add(to, QN_ACTION_LOADED, intervals[i].value));
     }
     return QN_OK;
 }
 
-qn_status qn_trips_insert(const qn_sequence *from, const qn_trip *trips, int32_t n,
-                          qn_sequence *to) {
+qn_status qn_swap_intervals_insert(const qn_sequence *from, const qn_swap_interval *intervals,
+                                   int32_t n, qn_sequence *to) {
     qn_status status = QN_OK;
     qn_sequence_init(to, from->allocator);
     for (int32_t i = 0; i < (int32_t)from->n && status == QN_OK; i++) {
-        status = insert_before(i, trips, n, to);
+        status = insert_before(i, intervals, n, to);
         if (status == QN_OK)
             status = qn_sequence_add(to, from->items[i].action, from->items[i].id);
     }
@@ -195,9 +198,9 @@ qn_status qn_trips_insert(const qn_sequence *from, const qn_trip *trips, int32_t
 
 /* ---- time ---- */
 
-qn_status qn_trips_estimate(const qn_allocator *allocator, const qn_graph *graph,
-                            const qn_sequence *sequence, const double *node_ns,
-                            const qn_swap_speed *speed, double *ns, double *waiting_ns) {
+qn_status qn_swap_intervals_estimate(const qn_allocator *allocator, const qn_graph *graph,
+                                     const qn_sequence *sequence, const double *node_ns,
+                                     const qn_swap_speed *speed, double *ns, double *waiting_ns) {
     double now = 0, free_ns = 0, waiting = 0, *done_ns;
     QN_TRY(qn_allocate(allocator, (size_t)graph->n_values, sizeof *done_ns, &done_ns));
     for (size_t i = 0; i < sequence->n; i++) {
@@ -227,24 +230,24 @@ qn_status qn_trips_estimate(const qn_allocator *allocator, const qn_graph *graph
 /* ---- the policy ---- */
 
 static bool is_convolution(const qn_node *node) {
-    return strcmp(node->op->name, "conv2d") == 0 || strcmp(node->op->name, "conv2d_transpose") == 0;
+    return node->op->is_convolution;
 }
 
-/* trips (n_values). */
+/* intervals (n_values). */
 static int32_t find_convolutions(const qn_graph *graph, const qn_sequence *base,
-                                 const double *item_ns, qn_trip *trips) {
+                                 const double *item_ns, qn_swap_interval *intervals) {
     int32_t n = 0;
     for (size_t i = 0; i < base->n; i++) {
         const qn_node *node = graph->nodes[base->items[i].id];
         if (!is_convolution(node))
             continue;
-        const qn_trip trip =
-            qn_trip_find(graph, base, item_ns, qn_graph_unview(graph, node->inputs[0]).id);
-        bool is_new = trip.value >= 0;
+        const qn_swap_interval interval =
+            qn_swap_interval_find(graph, base, item_ns, qn_graph_unview(graph, node->inputs[0]).id);
+        bool is_new = interval.value >= 0;
         for (int32_t j = 0; j < n; j++)
-            is_new = is_new && trips[j].value != trip.value;
+            is_new = is_new && intervals[j].value != interval.value;
         if (is_new)
-            trips[n++] = trip;
+            intervals[n++] = interval;
     }
     return n;
 }
@@ -254,26 +257,27 @@ static qn_status add_convolutions(const qn_allocator *allocator, const qn_graph 
                                   const qn_swap_speed *speed, qn_sequence *sequence) {
     const size_t n_values = (size_t)graph->n_values;
     double *item_ns = NULL;
-    qn_trip *trips = NULL;
+    qn_swap_interval *intervals = NULL;
     int32_t n = 0;
     qn_status status = qn_allocate(allocator, base->n, sizeof *item_ns, &item_ns);
     if (status == QN_OK)
-        status = qn_allocate(allocator, n_values, sizeof *trips, &trips);
+        status = qn_allocate(allocator, n_values, sizeof *intervals, &intervals);
     if (status == QN_OK) {
         qn_item_times(base, node_ns, item_ns);
-        n = find_convolutions(graph, base, item_ns, trips);
-        status = qn_trips_schedule(allocator, graph, item_ns, (int32_t)base->n, speed, trips, n);
+        n = find_convolutions(graph, base, item_ns, intervals);
+        status = qn_swap_intervals_schedule(allocator, graph, item_ns, (int32_t)base->n, speed,
+                                            intervals, n);
     }
     if (status == QN_OK)
-        status = qn_trips_insert(base, trips, n, sequence);
+        status = qn_swap_intervals_insert(base, intervals, n, sequence);
     qn_release(allocator, item_ns, base->n, sizeof *item_ns);
-    qn_release(allocator, trips, n_values, sizeof *trips);
+    qn_release(allocator, intervals, n_values, sizeof *intervals);
     return status;
 }
 
-qn_status qn_trips_of_convolutions(const qn_allocator *allocator, const qn_graph *graph,
-                                   const double *node_ns, const qn_swap_speed *speed,
-                                   qn_sequence *sequence) {
+qn_status qn_swap_intervals_of_convolutions(const qn_allocator *allocator, const qn_graph *graph,
+                                            const double *node_ns, const qn_swap_speed *speed,
+                                            qn_sequence *sequence) {
     qn_sequence base;
     QN_TRY(qn_sequence_base(allocator, graph, &base));
     const qn_status status = add_convolutions(allocator, graph, &base, node_ns, speed, sequence);
