@@ -163,7 +163,7 @@ typedef struct qn_data_options {
 } qn_data_options;
 
 /* Opens what --data names: fashion-mnist, idx:DIR, cifar10:DIR, cifar100:DIR,
- * images:DIR[,LABELS.csv[,label=NAME]], npy:X,Y[,AXES], csv:FILE[,label=NAME], labelled:FILE,
+ * images:DIR[,LABELS.csv[,label=NAME]], npy:X,Y[,AXES], csv:FILE|DIR[,label=NAME], labelled:FILE,
  * sounds:DIR, texts:FILE, synthetic. options null: all 0. */
 QN_API qn_status qn_data_open(const char *specification, const qn_data_options *options,
                               qn_data_source *source);

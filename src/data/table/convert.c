@@ -236,7 +236,7 @@ static qn_status convert_all(csv_table *t) {
     return put_end(t);
 }
 
-static void close_table(csv_table *t) {
+void qn_csv_close_table(csv_table *t) {
     const qn_allocator *allocator = t->options->allocator;
     qn_csv_deinit(&t->reader);
     for (size_t i = 0; t->columns && i < t->n_columns; i++) {
@@ -247,23 +247,31 @@ static void close_table(csv_table *t) {
     qn_release(allocator, t, 1, sizeof *t);
 }
 
-qn_status qn_csv_convert(void *context, qn_file *source, qn_sink sink) {
-    const qn_csv_options *options = context;
+qn_status qn_csv_open_table(const qn_csv_options *options, qn_file *source, csv_table **table) {
     const char *name = options->name ? options->name : qn_file_path(source);
     csv_table *t;
     QN_TRY(qn_allocate(options->allocator, 1, sizeof *t, &t));
     t->options = options;
     t->how = options->how;
-    t->sink = sink;
     t->decoder.file = source;
     qn_arena_init(&t->arena, options->allocator);
     qn_csv_read_file(&t->reader, options->allocator, source);
-    qn_status status = qn_encoding_find(source, &t->decoder.encoding);
+    const qn_status status = qn_encoding_find(source, &t->decoder.encoding);
     if (t->decoder.encoding != QN_ENCODING_UTF8)
         qn_csv_read_stream(&t->reader, options->allocator, name, qn_decoder_more, &t->decoder);
     t->reader.name = name;
     if (status == QN_OK)
-        status = convert_all(t);
-    close_table(t);
+        *table = t;
+    else
+        qn_csv_close_table(t);
+    return status;
+}
+
+qn_status qn_csv_convert(void *context, qn_file *source, qn_sink sink) {
+    csv_table *t;
+    QN_TRY(qn_csv_open_table(context, source, &t));
+    t->sink = sink;
+    const qn_status status = convert_all(t);
+    qn_csv_close_table(t);
     return status;
 }

@@ -1,12 +1,13 @@
-/* Tables in text files as a source: csv:FILE[,label=NAME], FILE.csv.gz, or - for standard input.
- * What the file is understood as is told where it is not plain: a separator other than the comma, a
- * decimal comma, an encoding, columns that are left out, missing values, texts that become
- * categories. The columns are those of options.table, by name, or are found from the file, and are
- * then source->preparation.table. */
+/* Tables in text files as a source: csv:FILE[,label=NAME], FILE.csv.gz, DIR (join.c), or - for
+ * standard input. What the file is understood as is told where it is not plain: a separator other
+ * than the comma, a decimal comma, an encoding, columns that are left out, missing values, texts
+ * that become categories. The columns are those of options.table, by name, or are found from the
+ * file, and are then source->preparation.table. */
 #include "data/table/csv.h"
 #include "base/decimal.h"
 #include "base/status.h"
 #include "data/split/divide.h"
+#include "data/table/join.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -657,12 +658,47 @@ static qn_status open_parsed(qn_csv_source *csv, const char **path) {
     return status;
 }
 
+/* A folder of tables, each a recording. The footer tells how they are written. */
+static qn_status open_folder(qn_csv_source *csv, const char *path, const char *label) {
+    qn_source_base *base = &csv->base;
+    qn_csv_joined joined;
+    QN_TRY(qn_csv_join(base, path, label, &joined));
+    const char decimal[2] = {joined.decimal, 0};
+    base->options.separator = ",";
+    base->options.decimal = qn_arena_text(&base->arena, decimal);
+    base->options.header = "yes";
+    base->options.group = joined.group ? joined.group : base->options.group;
+    csv->starts = joined.starts;
+    csv->n_starts = joined.n_starts;
+    qn_csv_options options = {.allocator = base->options.allocator,
+                              .how = &base->options,
+                              .name = path,
+                              .target = joined.target ? joined.target : label};
+    qn_status status = base->options.decimal ? QN_OK : QN_ERROR_MEMORY;
+    if (status == QN_OK)
+        status = qn_cache_make(base, joined.file, qn_csv_convert, &options, &csv->file);
+    qn_file_close(joined.file);
+    QN_TRY(status);
+    QN_TRY(read_footer(csv));
+    csv->footer.separator = joined.separator;
+    csv->footer.encoding = (int32_t)joined.encoding;
+    return QN_OK;
+}
+
+static qn_status open_any(qn_csv_source *csv, const char **path) {
+    const char *label;
+    QN_TRY(split_argument(&csv->base, path, &label));
+    if (qn_path_is_folder(*path))
+        return open_folder(csv, *path, label);
+    QN_TRY(open_parsed(csv, path));
+    return read_footer(csv);
+}
+
 static qn_status csv_open(qn_source_base *base, qn_data_source *source) {
     qn_csv_source *csv = (qn_csv_source *)base;
     const char *path;
     csv->group = csv->time = -1;
-    QN_TRY(open_parsed(csv, &path));
-    QN_TRY(read_footer(csv));
+    QN_TRY(open_any(csv, &path));
     QN_TRY(read_columns(csv));
     source->n_samples[QN_TRAIN] = csv->footer.n_rows;
     QN_TRY(lay_out(csv, source));

@@ -22,8 +22,10 @@ typedef struct qn_csv_source {
     int32_t group, time;           /* places in a row; -1: there is none */
     const qn_csv_names_of *groups; /* the column of groups, or null */
     int32_t n_groups;              /* its texts; 0: too many to be kept */
-    qn_windows windows;            /* file null: a sample is a row */
-    qn_table *table; /* of columns found here, whose medians are to be found; or null */
+    const int64_t *starts;         /* (n_starts) first rows of files; null: of one file */
+    size_t n_starts;
+    qn_windows windows; /* file null: a sample is a row */
+    qn_table *table;    /* of columns found here, whose medians are to be found; or null */
 } qn_csv_source;
 
 enum { QN_CSV_PIECE = 256 }; /* numbers of rows that are read at a time */

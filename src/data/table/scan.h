@@ -67,6 +67,10 @@ typedef struct csv_table {
     int64_t n_dropped;
 } csv_table;
 
+/* A table of a file, whose encoding is found; to be closed before the file. */
+qn_status qn_csv_open_table(const qn_csv_options *options, qn_file *source, csv_table **table);
+void qn_csv_close_table(csv_table *t);
+
 /* Begins at the first record with the table's separator. */
 void qn_csv_begin(csv_table *t);
 

@@ -33,6 +33,7 @@ typedef struct building {
     size_t record_bytes;
     int64_t begin; /* first row of the recording */
     uint64_t group;
+    size_t next_start;  /* of rows->starts, at the row or behind it */
     int64_t unit_block; /* the block that unit is of; -1: none */
     uint64_t unit;
     int64_t n_recordings, n_gaps, n_long, longest, n_without;
@@ -186,6 +187,10 @@ static bool ends_by_time(const building *b, const qn_window_row *row) {
 /* Whether a recording ends before a row. */
 static bool ends(building *b, int64_t i, const qn_window_row *row, const float *targets) {
     const int64_t length = b->windows->length;
+    while (b->next_start < b->rows->n_starts && b->rows->starts[b->next_start] < i)
+        b->next_start++;
+    if (b->next_start < b->rows->n_starts && b->rows->starts[b->next_start] == i)
+        return true;
     if (b->rows->group && row->group != b->group)
         return true;
     if (ends_by_time(b, row)) {
@@ -255,7 +260,9 @@ static qn_status fail_none(const building *b, const char *name) {
 static void describe_ends(const building *b, char *text, size_t bytes) {
     size_t used = 0;
     text[0] = 0;
-    if (b->rows->group)
+    if (b->rows->n_starts > 0)
+        used += (size_t)qn_print(text, bytes, "its file ends");
+    else if (b->rows->group)
         used += (size_t)qn_print(text, bytes, "'%.60s' changes", b->rows->group);
     if (b->rows->time && used < bytes)
         used += (size_t)qn_print(text + used, bytes - used,

@@ -1,7 +1,8 @@
 /* Samples of rows that follow each other: windows over long recordings of steps of time.
  *
  * A recording ends where the group changes, where time goes back, is unknown or jumps by more than
- * three times its usual step (the median), and, of windows of one label, where the label changes.
+ * three times its usual step (the median), where another file begins, and, of windows of one label,
+ * where the label changes.
  * No window lies in two recordings. Where samples are held out and nothing else groups them,
  * recordings are cut into blocks of some eight windows, and no window lies in two blocks: windows
  * that overlap are on one side of the split.
@@ -35,9 +36,11 @@ typedef struct qn_window_rows {
     int n_values;     /* targets of a row: a class is one */
     bool are_classes; /* else numbers, or labels of 0 and 1 */
     bool are_labels;
-    bool may_lack;     /* windows without a target count all the same */
-    const char *group; /* what tells recordings apart; null: nothing */
-    const char *time;  /* likewise what steps are of */
+    bool may_lack;         /* windows without a target count all the same */
+    const char *group;     /* what tells recordings apart; null: nothing */
+    const char *time;      /* likewise what steps are of */
+    const int64_t *starts; /* (n_starts) rows at which a recording begins, rising; null: unknown */
+    size_t n_starts;
     void *context;
     /* A row, and its n_values targets; NaN: it has none. */
     qn_status (*read)(void *context, int64_t index, qn_window_row *row, float *targets);
