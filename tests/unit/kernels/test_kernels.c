@@ -85,8 +85,11 @@ static void test_products(void) {
     char name[64];
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int transposed = 0; transposed < 4; transposed++) {
-            qn_gemm_shape d = {sizes[i][0],     sizes[i][1], sizes[i][2], transposed & 1,
-                               transposed >> 1, false,       NULL};
+            const qn_gemm_shape d = {.m = sizes[i][0],
+                                     .n = sizes[i][1],
+                                     .k = sizes[i][2],
+                                     .transpose_a = transposed & 1,
+                                     .transpose_b = transposed >> 1};
             snprintf(name, sizeof name, "product %lld x %lld x %lld %d", (long long)d.m,
                      (long long)d.n, (long long)d.k, transposed);
             check_gemm_definition(&d);
