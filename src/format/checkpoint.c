@@ -11,6 +11,7 @@
 #include "tensor/number.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,10 +173,31 @@ qn_status qn_checkpoint_save_in(qn_room *room, const qn_engine *engine, const qn
     return save(&(saving){.engine = engine, .path = path, .room = room}, metadata);
 }
 
+/* What stands in a file that the engine only reads takes no adapter. */
+static qn_status check_mergeable(const qn_engine *engine) {
+    for (int i = 0; i < qn_engine_tensor_count(engine); i++) {
+        const qn_stored_tensor a = qn_engine_tensor_at(engine, i);
+        const char *end = a.is_state ? NULL : strstr(a.name, ".lora_a.weight");
+        char name[1024], plain[1024];
+        if (!end)
+            continue;
+        const int n = (int)(end - a.name);
+        snprintf(plain, sizeof plain, "%.*s", n, a.name);
+        snprintf(name, sizeof name, "%.*s.weight", n, a.name);
+        if (!qn_engine_find(engine, name).name && !qn_engine_find(engine, plain).name)
+            return qn_fail(QN_ERROR_UNSUPPORTED,
+                           "%s stays in the model's file as it is, and is not merged with its "
+                           "adapter; use the model's file with the adapter's beside it",
+                           name);
+    }
+    return QN_OK;
+}
+
 qn_status qn_checkpoint_save_merged(qn_engine *engine, const qn_metadata *metadata,
                                     const char *path) {
     QN_NEED(engine, "engine");
     QN_NEED(path, "path");
+    QN_TRY(check_mergeable(engine));
     qn_engine_merge_adapters(engine);
     return save(&(saving){.engine = engine, .path = path, .is_merged = true}, metadata);
 }

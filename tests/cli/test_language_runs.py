@@ -140,6 +140,8 @@ class LanguageRuns(quern.Case):
         names = names_of(self.folder / "whole.st")
         self.assertIn("blk.1.ffn_down.lora_b.weight", names)
         self.assertNotIn("blk.1.ffn_down.weight", names)
+        self.fails(1, "merge", "m.gguf", "--weights", "whole.st", "--out", "merged.st", says=("is not merged",))
+        self.assertFalse((self.folder / "merged.st").exists())
         os.rename(self.folder / "m.gguf", self.folder / "n.gguf")
         again = self.run_quern("evaluate", "n.gguf", "--weights", "whole.st", "--json").of("evaluation")[0]
         self.assertEqual(again["loss"], after)
@@ -168,6 +170,9 @@ class LanguageRuns(quern.Case):
                               "--json")
         self.assertTrue(plan.events)
         self.train(*lora, "--save", "b.st", "--micro-batch", 1)
+        self.train(*lora, "--save", "c.st", "--memory", "2M")
+        self.assertEqual(quern.weights_of(self.folder / "a.st"), quern.weights_of(self.folder / "c.st"))
+        self.assertIn("a budget of", self.train(*lora, "--no-save", "--memory", "100K", status=1).errors)
         self.assertEqual(quern.weights_of(self.folder / "a.st"), quern.weights_of(self.folder / "b.st"))
         self.assertTrue(free.of("done"))
 

@@ -256,7 +256,7 @@ static qn_status find_local(qn_language *language) {
 
 static qn_status read_layers(qn_language *language) {
     if (qn_language_row(language, "position_embd.weight") == NULL) {
-        QN_TRY(qn_rotary_read(language));
+        QN_TRY(qn_language_read_rotary(language));
         language->rotary_base = language->rotary.base;
     }
     QN_TRY(read_attention(language));

@@ -18,7 +18,7 @@ typedef struct qn_language {
     const char *chat;                 /* the chat template, in Jinja; "" */
     int64_t sizes[QN_LANGUAGE_SIZES]; /* 0: unknown */
     double rotary_base, epsilon;      /* 0: the files do not say */
-    qn_rotary rotary;
+    qn_language_rotary rotary;
     double attention_scale; /* of products of queries and keys */
     double final_cap;       /* of logits, cap * tanh(x / cap); 0: none */
     bool is_tied;           /* the embedding is the last product too */

@@ -14,17 +14,15 @@ enum { USUAL_LENGTH = 256, USUAL_BATCH = 4, USUAL_WARMUP = 10 };
 /* ---- tables ---- */
 
 static qn_status make_tables(qn_language_model *m, qn_language_constants *c, int kind) {
-    const qn_rotary *rotary = &m->language.rotary;
+    const qn_language_rotary *rotary = &m->language.rotary;
     const size_t n = (size_t)c->length, half = (size_t)(rotary->width / 2);
-    const int64_t window = kind ? m->language.sizes[QN_LANGUAGE_WINDOW] : 0;
-    c->mask[kind] = qn_arena_allocate(&m->arena, n * n, sizeof(float));
     c->cosines[kind] = qn_arena_allocate(&m->arena, n * half + 1, sizeof(float));
     c->sines[kind] = qn_arena_allocate(&m->arena, n * half + 1, sizeof(float));
-    if (!c->mask[kind] || !c->cosines[kind] || !c->sines[kind])
+    if (!c->cosines[kind] || !c->sines[kind])
         return QN_ERROR_MEMORY;
-    qn_language_mask(c->length, 0, 0, window, c->mask[kind]);
     if (half > 0)
-        qn_rotary_fill(rotary, kind, 0, c->length, c->length, c->cosines[kind], c->sines[kind]);
+        qn_language_fill_rotary(rotary, kind, 0, c->length, c->length, c->cosines[kind],
+                                c->sines[kind]);
     return QN_OK;
 }
 
@@ -77,21 +75,14 @@ static bool has_global(const qn_language *language) {
 void qn_language_model_tables(const qn_language_model *m, qn_graph *graph,
                               qn_language_tables *tables) {
     const qn_language_constants *c = &m->constants;
-    const qn_shape square = QN_SHAPE(c->length, c->length);
-    const qn_shape angles = QN_SHAPE(c->length, m->language.rotary.width / 2);
+    const qn_shape shape = QN_SHAPE(c->length, m->language.rotary.width / 2);
     const bool is_used[2] = {has_global(&m->language), has_local(&m->language)};
-    *tables = (qn_language_tables){.cosines = {QN_NO_VALUE, QN_NO_VALUE},
-                                   .sines = {QN_NO_VALUE, QN_NO_VALUE},
-                                   .mask = {QN_NO_VALUE, QN_NO_VALUE},
-                                   .positions = QN_NO_VALUE};
     for (int kind = 0; kind < 2; kind++) {
-        if (!is_used[kind])
+        tables->cosines[kind] = tables->sines[kind] = QN_NO_VALUE;
+        if (!is_used[kind] || shape.dims[1] == 0)
             continue;
-        tables->mask[kind] = constant(graph, "mask", kind, square, c->mask[kind], QN_F32);
-        if (angles.dims[1] == 0)
-            continue;
-        tables->cosines[kind] = constant(graph, "cosines", kind, angles, c->cosines[kind], QN_F32);
-        tables->sines[kind] = constant(graph, "sines", kind, angles, c->sines[kind], QN_F32);
+        tables->cosines[kind] = constant(graph, "cosines", kind, shape, c->cosines[kind], QN_F32);
+        tables->sines[kind] = constant(graph, "sines", kind, shape, c->sines[kind], QN_F32);
     }
 }
 
@@ -102,25 +93,25 @@ void qn_language_model_tables(const qn_language_model *m, qn_graph *graph,
 static qn_value build_network(qn_graph *graph, void *user, const qn_network_sizes *sizes, int phase,
                               qn_value *kept) {
     qn_language_model *m = user;
-    qn_language_call call = {.past = {QN_NO_VALUE, QN_NO_VALUE},
-                             .trains = qn_language_has_floats(&m->language)};
     (void)phase;
     (void)kept;
     if (qn_language_model_prepare(m, sizes->length) != QN_OK) {
         qn_graph_fail(graph, QN_ERROR_ARGUMENT, "%s", qn_error_message());
         return QN_NO_VALUE;
     }
-    call.tokens = qn_index_input(graph, "tokens", QN_SHAPE(sizes->batch, sizes->length));
+    qn_language_call call =
+        qn_language_call_of(qn_index_input(graph, "tokens", QN_SHAPE(sizes->batch, sizes->length)));
+    call.has_parameters = m->has_parameters;
+    call.trains = m->has_parameters && qn_language_has_floats(&m->language);
     qn_language_model_tables(m, graph, &call.tables);
     const qn_value x = qn_language_build(graph, &m->language, &call, NULL);
-    const qn_value logits = qn_language_logits(graph, &m->language, x, call.trains);
     if (sizes->is_bare) {
-        qn_result(graph, logits);
+        qn_result(graph, qn_language_logits(graph, &m->language, &call, x));
         return QN_NO_VALUE;
     }
     const qn_value labels =
         qn_label(graph, "labels", QN_I32, QN_SHAPE(sizes->batch * sizes->length));
-    const qn_value losses = qn_softmax_cross_entropy(graph, "losses", logits, labels, 0);
+    const qn_value losses = qn_language_losses(graph, &m->language, &call, x, labels);
     const qn_value loss = qn_mean_valid(graph, "loss", losses, labels);
     qn_result(graph, loss);
     if (!qn_graph_is_training(graph))

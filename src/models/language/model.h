@@ -8,11 +8,11 @@
 #include "models/language/special.h"
 #include "quern/engine.h"
 
-/* Tables of so many tokens, which the graphs of an engine start with: they stay until it is made.
- */
+/* Rotary tables of so many positions, which the graphs of an engine start with: they stay until it
+ * is made. */
 typedef struct qn_language_constants {
     int64_t length;
-    float *cosines[2], *sines[2], *mask[2];
+    float *cosines[2], *sines[2];
 } qn_language_constants;
 
 typedef struct qn_language_model {
@@ -24,6 +24,7 @@ typedef struct qn_language_model {
     qn_language_special special;
     qn_tokenizer *tokenizer;         /* once it was asked for */
     qn_language_constants constants; /* of the last length */
+    bool has_parameters;             /* of graphs that are built next (qn_language_call) */
 } qn_language_model;
 
 /* Opens a GGUF file or a folder; what quern cannot use of it is QN_ERROR_UNSUPPORTED. */

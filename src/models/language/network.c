@@ -3,6 +3,8 @@
 
 #include "base/print.h"
 #include "base/rng.h"
+#include "ops/language.h"
+#include "ops/network/frozen.h"
 #include "ops/ops.h"
 
 #include <math.h>
@@ -10,9 +12,6 @@
 #include <string.h>
 
 enum { MOST_NAME = 160 };
-
-/* Added to products that do not count: exp of what is left is 0 in any type. */
-static const float masked = -1e30F;
 
 typedef struct builder {
     qn_graph *graph;
@@ -59,27 +58,43 @@ static qn_value parameter(const builder *b, const char *row, const char *part, q
 
 /* ---- parts ---- */
 
+/* The weight of a row as it lies in the file; false: it is a parameter of the engine's. */
+static bool find_frozen(const builder *b, const char *row, int64_t rows, int64_t columns,
+                        qn_frozen *weight) {
+    char name[MOST_NAME];
+    qn_print(name, sizeof name, "%s.weight", row);
+    const qn_language_tensor *found = qn_language_row(b->language, name);
+    const bool is_folder = !b->language->files->is_gguf;
+    if (b->call->has_parameters || (is_folder && found->folder_shape))
+        return false;
+    const qn_pretrained_tensor *tensor = qn_language_find(b->language, found, b->layer);
+    const qn_value known = qn_graph_find(b->graph, name_of(b, row, ".weight", name));
+    *weight = (qn_frozen){known, tensor->blocks, columns};
+    if (known.id < 0) /* else an embedding that is the last product too */
+        *weight = qn_frozen_weight(b->graph, name, tensor->blocks, rows, columns, tensor->data);
+    return true;
+}
+
 /* x (rows, C) to (rows, outputs). */
 static qn_value linear(const builder *b, const char *row, qn_value x, int64_t outputs) {
     char name[MOST_NAME];
     const int64_t inputs = qn_graph_shape(b->graph, x).dims[1];
-    const qn_value weight = parameter(b, row, ".weight", QN_SHAPE(outputs, inputs));
     const qn_value bias = parameter(b, row, ".bias", QN_SHAPE(outputs));
+    qn_frozen frozen;
+    if (find_frozen(b, row, outputs, inputs, &frozen))
+        return qn_frozen_linear(b->graph, name_of(b, row, "", name), x, frozen, bias);
+    const qn_value weight = parameter(b, row, ".weight", QN_SHAPE(outputs, inputs));
     return qn_linear(b->graph, name_of(b, row, "", name), x, weight, bias);
 }
 
-/* x / sqrt(mean(x^2) + epsilon) * scale (Zhang and Sennrich 2019, equation 4). */
-static qn_value rms_norm(const builder *b, qn_value x, qn_value scale) {
-    qn_graph *g = b->graph;
-    const int64_t rows = qn_graph_shape(g, x).dims[0];
-    qn_value size = qn_reduce(g, NULL, qn_multiply(g, NULL, x, x), 1, QN_MEAN);
-    size = qn_op_function(
-        g, NULL, size,
-        (qn_function){QN_FUNCTION_LINE, 1, b->language->epsilon, -INFINITY, INFINITY});
-    size = qn_op_function(g, NULL, size, (qn_function){.kind = QN_FUNCTION_SQRT});
-    size = qn_reshape(g, NULL, size, QN_SHAPE(rows, 1));
-    x = qn_op_combine(g, NULL, QN_COMBINE_DIVIDE, x, size);
-    return qn_op_combine(g, NULL, QN_COMBINE_MULTIPLY, x, scale);
+/* Rows of a table (rows, E) by indices. */
+static qn_value look_up(const builder *b, const char *row, int64_t rows, qn_value indices) {
+    const int64_t width = size_of(b, QN_LANGUAGE_WIDTH);
+    qn_frozen frozen;
+    if (find_frozen(b, row, rows, width, &frozen))
+        return qn_frozen_embedding(b->graph, row, frozen, indices);
+    return qn_embedding(b->graph, row, parameter(b, row, ".weight", QN_SHAPE(rows, width)),
+                        indices);
 }
 
 /* x (rows, C); without the norm's tensor x itself. */
@@ -90,7 +105,7 @@ static qn_value norm(const builder *b, const char *row, qn_value x) {
     const qn_value shift = parameter(b, row, ".bias", shape);
     if (scale.id < 0)
         return x;
-    return shift.id < 0 ? rms_norm(b, x, scale)
+    return shift.id < 0 ? qn_rms_norm(b->graph, NULL, x, scale, b->language->epsilon, 0)
                         : qn_layer_norm(b->graph, name_of(b, row, "", name), x, scale, shift,
                                         b->language->epsilon);
 }
@@ -101,65 +116,27 @@ static qn_value cap(qn_graph *g, qn_value x, double limit) {
     return qn_scale(g, NULL, qn_tanh(g, NULL, qn_scale(g, NULL, x, 1 / limit)), limit);
 }
 
-/* GELU by tanh (Hendrycks and Gimpel 2016, section 2), or SiLU. */
-static qn_value activate(const builder *b, qn_value x) {
-    qn_graph *g = b->graph;
-    if (!b->language->family->traits.has_gelu)
-        return qn_multiply(g, NULL, x, qn_sigmoid(g, NULL, x));
-    qn_value cube = qn_multiply(g, NULL, qn_multiply(g, NULL, x, x), x);
-    qn_value inner = qn_add(g, NULL, x, qn_scale(g, NULL, cube, 0.044715));
-    inner = qn_tanh(g, NULL, qn_scale(g, NULL, inner, sqrt(2 / M_PI)));
-    inner = qn_op_function(g, NULL, inner,
-                           (qn_function){QN_FUNCTION_LINE, 0.5, 0.5, -INFINITY, INFINITY});
-    return qn_multiply(g, NULL, x, inner);
+/* f(gate) * up; up may be QN_NO_VALUE. */
+static qn_value activate(const builder *b, qn_value gate, qn_value up) {
+    return qn_gated(b->graph, NULL,
+                    b->language->family->traits.has_gelu ? QN_GATE_GELU : QN_GATE_SILU, gate, up);
 }
 
 /* ---- attention ---- */
 
-/* Turns the first numbers of each head of x (N, T, heads, D): pairs are neighbours, or the halves
- * of what is turned. */
-static qn_value turn(const builder *b, qn_value x, qn_value cosines, qn_value sines) {
-    qn_graph *g = b->graph;
-    const qn_shape shape = qn_graph_shape(g, x);
-    const int64_t heads = shape.dims[2], width = b->language->rotary.width, half = width / 2;
-    const bool is_near = b->language->files->is_gguf && b->language->family->traits.has_neighbours;
-    const int axis = is_near ? 4 : 3;
-    const qn_shape pairs = is_near ? QN_SHAPE(b->n, b->length, heads, half, 2)
-                                   : QN_SHAPE(b->n, b->length, heads, 2, half);
-    const qn_shape table =
-        is_near ? QN_SHAPE(b->length, 1, half, 1) : QN_SHAPE(b->length, 1, 1, half);
-    const qn_value c = qn_reshape(g, NULL, cosines, table), s = qn_reshape(g, NULL, sines, table);
-    qn_value rest = QN_NO_VALUE;
-    if (width < shape.dims[3]) {
-        rest = qn_slice(g, NULL, x, 3, width, shape.dims[3]);
-        x = qn_slice(g, NULL, x, 3, 0, width);
-    }
-    x = qn_reshape(g, NULL, x, pairs);
-    const qn_value first = qn_slice(g, NULL, x, axis, 0, 1),
-                   second = qn_slice(g, NULL, x, axis, 1, 2);
-#define TIMES(a, b) qn_op_combine(g, NULL, QN_COMBINE_MULTIPLY, a, b)
-    const qn_value turned[] = {
-        qn_op_combine(g, NULL, QN_COMBINE_SUBTRACT, TIMES(first, c), TIMES(second, s)),
-        qn_add(g, NULL, TIMES(second, c), TIMES(first, s))};
-#undef TIMES
-    x = qn_reshape(g, NULL, qn_concat(g, NULL, turned, 2, axis),
-                   QN_SHAPE(b->n, b->length, heads, width));
-    return rest.id < 0 ? x : qn_concat(g, NULL, (qn_value[]){x, rest}, 2, 3);
-}
-
-/* Queries or keys (N * T, heads * D): normed, turned, and by head (N, heads, T, D). */
+/* Queries or keys (N * T, heads * D): normed and turned (N, T, heads, D). */
 static qn_value place(const builder *b, const char *norm_row, qn_value x, int64_t heads) {
-    static const int order[] = {0, 2, 1, 3};
     qn_graph *g = b->graph;
     const int64_t width = size_of(b, QN_LANGUAGE_HEAD_WIDTH);
     const int kind = b->language->is_local[b->layer];
     const qn_value cosines = b->call->tables.cosines[kind];
+    const bool is_near = b->language->files->is_gguf && b->language->family->traits.has_neighbours;
     if (norm_row && has(b, norm_row, ".weight"))
         x = norm(b, norm_row, qn_reshape(g, NULL, x, QN_SHAPE(b->n * b->length * heads, width)));
     x = qn_reshape(g, NULL, x, QN_SHAPE(b->n, b->length, heads, width));
-    if (norm_row && cosines.id >= 0)
-        x = turn(b, x, cosines, b->call->tables.sines[kind]);
-    return qn_transpose(g, NULL, x, order);
+    if (!norm_row || cosines.id < 0)
+        return x;
+    return qn_rotary(g, NULL, x, cosines, b->call->tables.sines[kind], b->call->positions, is_near);
 }
 
 /* x (N * T, E) to queries, keys and values, by three products or by one. */
@@ -179,46 +156,35 @@ static void project(const builder *b, qn_value x, qn_value parts[3]) {
     }
 }
 
-/* The layer's own part of what was kept, behind which x (1, heads, T, D) goes on. */
+/* The layer's own part of what was kept, behind which x (1, T, heads, D) goes on. */
 static qn_value join_past(const builder *b, qn_value past, qn_value x) {
     qn_graph *g = b->graph;
     if (past.id < 0)
         return x;
     past = qn_slice(g, NULL, past, 0, b->layer, b->layer + 1);
-    return qn_concat(g, NULL, (qn_value[]){past, x}, 2, 2);
-}
-
-/* Softmax of queries (N, heads, T, D) with keys (N, key heads, U, D), each of which serves a group
- * of heads, times values -> (N * T, heads * D). */
-static qn_value weigh(const builder *b, qn_value query, qn_value key, qn_value value) {
-    static const int order[] = {0, 2, 1, 3};
-    qn_graph *g = b->graph;
-    const int64_t heads = size_of(b, QN_LANGUAGE_HEADS), groups = size_of(b, QN_LANGUAGE_KEY_HEADS);
-    const int64_t width = size_of(b, QN_LANGUAGE_HEAD_WIDTH), of_group = heads / groups;
-    const int64_t n_keys = qn_graph_shape(g, key).dims[2];
-    query = qn_reshape(g, NULL, query, QN_SHAPE(b->n, groups, of_group * b->length, width));
-    qn_value x = qn_matmul(g, NULL, query, key, false, true);
-    x = qn_scale(g, NULL, x, b->language->attention_scale);
-    x = qn_reshape(g, NULL, x, QN_SHAPE(b->n, groups, of_group, b->length, n_keys));
-    x = qn_op_combine(g, NULL, QN_COMBINE_ADD, x,
-                      b->call->tables.mask[b->language->is_local[b->layer]]);
-    x = qn_softmax(g, NULL, x);
-    x = qn_reshape(g, NULL, x, QN_SHAPE(b->n, groups, of_group * b->length, n_keys));
-    x = qn_matmul(g, NULL, x, value, false, false);
-    x = qn_reshape(g, NULL, x, QN_SHAPE(b->n, heads, b->length, width));
-    x = qn_transpose(g, NULL, x, order);
-    return qn_reshape(g, NULL, x, QN_SHAPE(b->n * b->length, heads * width));
+    return qn_concat(g, NULL, (qn_value[]){past, x}, 2, 1);
 }
 
 static qn_value attend(const builder *b, qn_value x, qn_language_past *own) {
     qn_value parts[3];
     project(b, x, parts);
-    const qn_value query = place(b, "blk.#.attn_q_norm", parts[0], size_of(b, QN_LANGUAGE_HEADS));
+    const int64_t heads = size_of(b, QN_LANGUAGE_HEADS);
     const int64_t key_heads = size_of(b, QN_LANGUAGE_KEY_HEADS);
+    const qn_value query = place(b, "blk.#.attn_q_norm", parts[0], heads);
     own->keys = place(b, "blk.#.attn_k_norm", parts[1], key_heads);
     own->values = place(b, NULL, parts[2], key_heads);
-    x = weigh(b, query, join_past(b, b->call->past.keys, own->keys),
-              join_past(b, b->call->past.values, own->values));
+    const qn_causal_attention_options how = {
+        .query = query,
+        .key = join_past(b, b->call->past.keys, own->keys),
+        .value = join_past(b, b->call->past.values, own->values),
+        .first = b->call->first,
+        .last = QN_NO_VALUE,
+        .scale = b->language->attention_scale,
+        .window = b->language->is_local[b->layer] ? size_of(b, QN_LANGUAGE_WINDOW) : 0,
+    };
+    x = qn_causal_attention(b->graph, NULL, &how);
+    x = qn_reshape(b->graph, NULL, x,
+                   QN_SHAPE(b->n * b->length, heads * size_of(b, QN_LANGUAGE_HEAD_WIDTH)));
     return linear(b, "blk.#.attn_output", x, size_of(b, QN_LANGUAGE_WIDTH));
 }
 
@@ -232,12 +198,11 @@ static qn_value feed_forward(const builder *b, qn_value x) {
     const bool is_joined = strncmp(up->shape, "2F", 2) == 0;
     qn_value y = linear(b, "blk.#.ffn_up", x, is_joined ? 2 * wide : wide);
     if (is_joined)
-        y = qn_multiply(g, NULL, activate(b, qn_slice(g, NULL, y, 1, 0, wide)),
-                        qn_slice(g, NULL, y, 1, wide, 2 * wide));
+        y = activate(b, qn_slice(g, NULL, y, 1, 0, wide), qn_slice(g, NULL, y, 1, wide, 2 * wide));
     else if (has(b, "blk.#.ffn_gate", ".weight"))
-        y = qn_multiply(g, NULL, activate(b, linear(b, "blk.#.ffn_gate", x, wide)), y);
+        y = activate(b, linear(b, "blk.#.ffn_gate", x, wide), y);
     else
-        y = activate(b, y);
+        y = activate(b, y, QN_NO_VALUE);
     return linear(b, "blk.#.ffn_down", y, size_of(b, QN_LANGUAGE_WIDTH));
 }
 
@@ -250,22 +215,34 @@ static qn_value add_layer(const builder *b, qn_value x, qn_language_past *own) {
     return qn_add(g, NULL, x, norm(b, "blk.#.post_ffw_norm", y));
 }
 
+/* Learned positions, a small table. */
+static qn_value add_positions(const builder *b, qn_value x) {
+    qn_graph *g = b->graph;
+    const qn_value table =
+        parameter(b, "position_embd", ".weight",
+                  QN_SHAPE(size_of(b, QN_LANGUAGE_CONTEXT), size_of(b, QN_LANGUAGE_WIDTH)));
+    if (table.id < 0)
+        return x;
+    if (b->call->positions.id < 0)
+        return qn_add_rows(g, NULL, x, qn_slice(g, NULL, table, 0, 0, b->length));
+    return qn_add(g, NULL, x, qn_embedding(g, "position_embd", table, b->call->positions));
+}
+
 static qn_value embed(const builder *b) {
     qn_graph *g = b->graph;
     const int64_t width = size_of(b, QN_LANGUAGE_WIDTH);
-    const qn_value table =
-        parameter(b, "token_embd", ".weight", QN_SHAPE(size_of(b, QN_LANGUAGE_VOCABULARY), width));
-    const qn_value positions =
-        parameter(b, "position_embd", ".weight", QN_SHAPE(size_of(b, QN_LANGUAGE_CONTEXT), width));
-    qn_value x = qn_embedding(g, "token_embd", table, b->call->tokens);
+    qn_value x = look_up(b, "token_embd", size_of(b, QN_LANGUAGE_VOCABULARY), b->call->tokens);
     if (b->language->family->traits.scales_embedding)
         x = qn_scale(g, NULL, x, sqrt((double)width));
-    const qn_value numbers = b->call->tables.positions;
-    if (positions.id >= 0)
-        x = qn_add_rows(g, NULL, x,
-                        numbers.id >= 0 ? qn_embedding(g, "position_embd", positions, numbers)
-                                        : qn_slice(g, NULL, positions, 0, 0, b->length));
-    return qn_reshape(g, NULL, x, QN_SHAPE(b->n * b->length, width));
+    return qn_reshape(g, NULL, add_positions(b, x), QN_SHAPE(b->n * b->length, width));
+}
+
+qn_language_call qn_language_call_of(qn_value tokens) {
+    return (qn_language_call){.tokens = tokens,
+                              .positions = QN_NO_VALUE,
+                              .first = QN_NO_VALUE,
+                              .tables = {{QN_NO_VALUE, QN_NO_VALUE}, {QN_NO_VALUE, QN_NO_VALUE}},
+                              .past = {QN_NO_VALUE, QN_NO_VALUE}};
 }
 
 qn_value qn_language_build(qn_graph *graph, const qn_language *language,
@@ -288,14 +265,35 @@ qn_value qn_language_build(qn_graph *graph, const qn_language *language,
     return norm(&b, "output_norm", x);
 }
 
-qn_value qn_language_logits(qn_graph *graph, const qn_language *language, qn_value x, bool trains) {
-    const qn_language_call call = {.trains = trains};
-    const builder b = {graph, language, &call, 0, 0, 0};
-    const int64_t *s = language->sizes;
-    const qn_value weight = parameter(&b, language->is_tied ? "token_embd" : "output", ".weight",
-                                      QN_SHAPE(s[QN_LANGUAGE_VOCABULARY], s[QN_LANGUAGE_WIDTH]));
-    x = qn_linear(graph, "output", x, weight, QN_NO_VALUE);
+static const char *output_row(const qn_language *language) {
+    return language->is_tied ? "token_embd" : "output";
+}
+
+qn_value qn_language_logits(qn_graph *graph, const qn_language *language,
+                            const qn_language_call *call, qn_value x) {
+    const builder b = {graph, language, call, 0, 0, 0};
+    const int64_t *s = language->sizes, rows = s[QN_LANGUAGE_VOCABULARY];
+    const char *row = output_row(language);
+    qn_frozen frozen;
+    if (find_frozen(&b, row, rows, s[QN_LANGUAGE_WIDTH], &frozen))
+        x = qn_frozen_linear(graph, "output", x, frozen, QN_NO_VALUE);
+    else
+        x = qn_linear(graph, "output", x,
+                      parameter(&b, row, ".weight", QN_SHAPE(rows, s[QN_LANGUAGE_WIDTH])),
+                      QN_NO_VALUE);
     return cap(graph, x, language->final_cap);
+}
+
+qn_value qn_language_losses(qn_graph *graph, const qn_language *language,
+                            const qn_language_call *call, qn_value x, qn_value labels) {
+    const builder b = {graph, language, call, 0, 0, 0};
+    const int64_t *s = language->sizes;
+    qn_frozen table;
+    if (find_frozen(&b, output_row(language), s[QN_LANGUAGE_VOCABULARY], s[QN_LANGUAGE_WIDTH],
+                    &table))
+        return qn_sliced_cross_entropy(graph, "losses", x, table, labels, language->final_cap);
+    return qn_softmax_cross_entropy(graph, "losses", qn_language_logits(graph, language, call, x),
+                                    labels, 0);
 }
 
 /* ---- weights ---- */
@@ -375,16 +373,4 @@ void qn_language_widen(const qn_language *language, const char *parameter,
     for (int64_t i = 0;
          i < n && is_folder && language->family->traits.adds_one && tensor->shape.rank == 1; i++)
         to[i] += 1;
-}
-
-void qn_language_mask(int64_t n, int64_t past, int64_t past_length, int64_t window, float *mask) {
-    for (int64_t t = 0; t < n; t++) {
-        const int64_t own = past_length + t; /* the token's position */
-        for (int64_t u = 0; u < past + n; u++) {
-            const int64_t position = u < past ? u : past_length + u - past;
-            const bool is_there = u < past ? u < past_length : position <= own;
-            const bool is_near = window <= 0 || own - position < window;
-            mask[t * (past + n) + u] = is_there && is_near ? 0 : masked;
-        }
-    }
 }

@@ -8,33 +8,41 @@
 #include "models/language/description.h"
 #include "quern/graph.h"
 
-/* What is laid out by position: [0] for layers that attend to all, [1] for those of a window. For T
- * tokens that attend to U keys, masks are 0 where a key counts and much below where it does not. */
+/* Cosines and sines (P, width / 2) of rotary positions: [0] for layers that attend to all, [1] for
+ * those of a window. */
 typedef struct qn_language_tables {
-    qn_value cosines[2], sines[2]; /* (T, width / 2) of rotary positions */
-    qn_value mask[2];              /* (T, U) */
-    qn_value positions;            /* (T), QN_I32, of learned ones; QN_NO_VALUE: from 0 on */
+    qn_value cosines[2], sines[2];
 } qn_language_tables;
 
 /* Keys and values of earlier tokens, which attention reads before those of the call's own. */
 typedef struct qn_language_past {
-    qn_value keys, values; /* (layers, key heads, past, head width); QN_NO_VALUE: none */
+    qn_value keys, values; /* (layers, past, key heads, head width); QN_NO_VALUE: none */
 } qn_language_past;
 
 typedef struct qn_language_call {
-    qn_value tokens; /* (N, T), QN_I32 */
+    qn_value tokens;    /* (N, T), QN_I32 */
+    qn_value positions; /* (N, T), QN_I32; QN_NO_VALUE: 0 to T - 1 */
+    qn_value first;     /* (N, T), QN_I32, the first key that counts; QN_NO_VALUE: 0 */
     qn_language_tables tables;
     qn_language_past past; /* N is 1 with it */
-    bool trains;           /* parameters may be trained */
+    bool has_parameters; /* weights are the engine's; else they stay in the files where they can */
+    bool trains;         /* and may be trained */
 } qn_language_call;
 
+/* No table, no past: all QN_NO_VALUE. */
+qn_language_call qn_language_call_of(qn_value tokens);
+
 /* The residual stream after the last norm (N * T, E). made (may be null) gets this call's own keys
- * and values (layers, key heads, T, head width). */
+ * and values (layers, T, key heads, head width). */
 qn_value qn_language_build(qn_graph *graph, const qn_language *language,
                            const qn_language_call *call, qn_language_past *made);
 
-/* Logits (rows, V) of rows of that stream. */
-qn_value qn_language_logits(qn_graph *graph, const qn_language *language, qn_value x, bool trains);
+/* Logits (rows, V) of rows of that stream; or the losses (rows) of labels (rows), a negative one of
+ * which makes its loss 0. */
+qn_value qn_language_logits(qn_graph *graph, const qn_language *language,
+                            const qn_language_call *call, qn_value x);
+qn_value qn_language_losses(qn_graph *graph, const qn_language *language,
+                            const qn_language_call *call, qn_value x, qn_value labels);
 
 /* Whether the files hold weights that could be trained as they are: none in blocks. */
 bool qn_language_has_floats(const qn_language *language);
@@ -51,9 +59,5 @@ const qn_pretrained_tensor *qn_language_tensor_of(const qn_language *language,
                                                   const char *parameter);
 void qn_language_widen(const qn_language *language, const char *parameter,
                        const qn_pretrained_tensor *tensor, float *to);
-
-/* Tables by themselves: rows of a mask, keys before `past` first, of which those from past_length
- * on are not there; window 0: all. */
-void qn_language_mask(int64_t n, int64_t past, int64_t past_length, int64_t window, float *mask);
 
 #endif

@@ -13,7 +13,7 @@
 /* ---- the angles ---- */
 
 /* Llama 3: long waves are divided by the factor, short ones stay, those between are mixed. */
-static double scale_llama3(const qn_rotary *r, double frequency) {
+static double scale_llama3(const qn_language_rotary *r, double frequency) {
     const double waves = r->original * frequency / (2 * M_PI);
     if (waves < r->low)
         return frequency / r->factor;
@@ -23,20 +23,21 @@ static double scale_llama3(const qn_rotary *r, double frequency) {
     return (1 - part) * frequency / r->factor + part * frequency;
 }
 
-static double frequency_of(const qn_rotary *r, bool is_local, int64_t pair, int64_t length) {
+static double frequency_of(const qn_language_rotary *r, bool is_local, int64_t pair,
+                           int64_t length) {
     const double base = is_local ? r->local_base : r->base;
     const double plain = pow(base, -2.0 * (double)pair / (double)r->width);
-    const bool is_long = r->scaling == QN_ROTARY_LONG && (double)length > r->original;
+    const bool is_long = r->scaling == QN_SCALED_LONG && (double)length > r->original;
     const float *by = is_long ? r->long_by : r->short_by;
     if (is_local && !r->is_local_scaled)
         return plain;
-    if (r->scaling == QN_ROTARY_LLAMA3)
+    if (r->scaling == QN_SCALED_LLAMA3)
         return scale_llama3(r, plain);
-    return plain / (r->scaling == QN_ROTARY_LINEAR ? r->factor : 1) / (by ? (double)by[pair] : 1);
+    return plain / (r->scaling == QN_SCALED_LINEAR ? r->factor : 1) / (by ? (double)by[pair] : 1);
 }
 
-void qn_rotary_fill(const qn_rotary *r, bool is_local, int64_t first, int64_t n, int64_t length,
-                    float *cosines, float *sines) {
+void qn_language_fill_rotary(const qn_language_rotary *r, bool is_local, int64_t first, int64_t n,
+                             int64_t length, float *cosines, float *sines) {
     const int64_t half = r->width / 2;
     for (int64_t i = 0; i < half; i++) {
         const double frequency = frequency_of(r, is_local, i, length);
@@ -102,13 +103,13 @@ static qn_status read_factors(qn_language *language, const cJSON *scaling, const
 }
 
 /* Wider attention in longer contexts, where the files do not say how much. */
-static double usual_attention(const qn_language *language, const qn_rotary *r) {
+static double usual_attention(const qn_language *language, const qn_language_rotary *r) {
     const double context = (double)language->sizes[QN_LANGUAGE_CONTEXT];
     const double factor = r->factor > 0 ? r->factor : context / r->original;
     return factor > 1 && r->original > 1 ? sqrt(1 + log(factor) / log(r->original)) : 1;
 }
 
-static qn_status read_folder(qn_language *language, qn_rotary *r) {
+static qn_status read_folder(qn_language *language, qn_language_rotary *r) {
     const cJSON *config = language->files->config;
     const places p = find_places(config);
     double part;
@@ -156,16 +157,16 @@ static qn_status read_tensor(qn_language *language, const char *name, const floa
     return QN_OK;
 }
 
-static qn_status read_gguf(qn_language *language, qn_rotary *r) {
+static qn_status read_gguf(qn_language *language, qn_language_rotary *r) {
     static const struct {
         qn_language_key key;
         size_t at;
     } numbers[] = {
-        {{"%s.rope.freq_base", ""}, offsetof(qn_rotary, base)},
-        {{"%s.rope.freq_base_swa", ""}, offsetof(qn_rotary, local_base)},
-        {{"%s.rope.scaling.factor", ""}, offsetof(qn_rotary, factor)},
-        {{"%s.rope.scaling.attn_factor", ""}, offsetof(qn_rotary, attention)},
-        {{"%s.rope.scaling.original_context_length", ""}, offsetof(qn_rotary, original)},
+        {{"%s.rope.freq_base", ""}, offsetof(qn_language_rotary, base)},
+        {{"%s.rope.freq_base_swa", ""}, offsetof(qn_language_rotary, local_base)},
+        {{"%s.rope.scaling.factor", ""}, offsetof(qn_language_rotary, factor)},
+        {{"%s.rope.scaling.attn_factor", ""}, offsetof(qn_language_rotary, attention)},
+        {{"%s.rope.scaling.original_context_length", ""}, offsetof(qn_language_rotary, original)},
     };
     double width = (double)language->sizes[QN_LANGUAGE_HEAD_WIDTH];
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -183,15 +184,15 @@ static qn_status read_gguf(qn_language *language, qn_rotary *r) {
     return read_tensor(language, "rope_factors_long.weight", &r->long_by);
 }
 
-static qn_status choose_scaling(qn_language *language, qn_rotary *r) {
+static qn_status choose_scaling(qn_language *language, qn_language_rotary *r) {
     static const struct {
         const char *name;
-        qn_rotary_scaling scaling;
-    } names[] = {{"", QN_ROTARY_PLAIN},
-                 {"linear", QN_ROTARY_LINEAR},
-                 {"llama3", QN_ROTARY_LLAMA3},
-                 {"longrope", QN_ROTARY_LONG},
-                 {"su", QN_ROTARY_LONG}};
+        qn_language_scaling scaling;
+    } names[] = {{"", QN_SCALED_PLAIN},
+                 {"linear", QN_SCALED_LINEAR},
+                 {"llama3", QN_SCALED_LLAMA3},
+                 {"longrope", QN_SCALED_LONG},
+                 {"su", QN_SCALED_LONG}};
     size_t i = 0;
     while (i < sizeof names / sizeof *names && strcmp(names[i].name, language->scaling) != 0)
         i++;
@@ -201,11 +202,11 @@ static qn_status choose_scaling(qn_language *language, qn_rotary *r) {
                                   "linear, llama3 and longrope",
                                   language->scaling);
     r->scaling = names[i].scaling;
-    const bool needs_factor = r->scaling == QN_ROTARY_LINEAR || r->scaling == QN_ROTARY_LLAMA3;
-    const bool needs_original = r->scaling == QN_ROTARY_LLAMA3 || r->scaling == QN_ROTARY_LONG;
+    const bool needs_factor = r->scaling == QN_SCALED_LINEAR || r->scaling == QN_SCALED_LLAMA3;
+    const bool needs_original = r->scaling == QN_SCALED_LLAMA3 || r->scaling == QN_SCALED_LONG;
     if ((needs_factor && !(r->factor > 0)) || (needs_original && !(r->original > 0)) ||
-        (r->scaling == QN_ROTARY_LLAMA3 && !(r->high > r->low)) ||
-        (r->scaling == QN_ROTARY_LONG && (!r->short_by || !r->long_by)))
+        (r->scaling == QN_SCALED_LLAMA3 && !(r->high > r->low)) ||
+        (r->scaling == QN_SCALED_LONG && (!r->short_by || !r->long_by)))
         return qn_language_refuse(language,
                                   "the files say that rotary positions are scaled by %s, and not "
                                   "all that this needs",
@@ -213,9 +214,9 @@ static qn_status choose_scaling(qn_language *language, qn_rotary *r) {
     return QN_OK;
 }
 
-qn_status qn_rotary_read(qn_language *language) {
-    qn_rotary *r = &language->rotary;
-    *r = (qn_rotary){0};
+qn_status qn_language_read_rotary(qn_language *language) {
+    qn_language_rotary *r = &language->rotary;
+    *r = (qn_language_rotary){0};
     QN_TRY(language->files->is_gguf ? read_gguf(language, r) : read_folder(language, r));
     r->base = r->base > 0 ? r->base : 10000;
     r->local_base = r->local_base > 0 ? r->local_base : 10000;
@@ -225,6 +226,6 @@ qn_status qn_rotary_read(qn_language *language) {
             (long long)r->width, (long long)language->sizes[QN_LANGUAGE_HEAD_WIDTH]);
     QN_TRY(choose_scaling(language, r));
     if (!(r->attention > 0))
-        r->attention = r->scaling == QN_ROTARY_LONG ? usual_attention(language, r) : 1;
+        r->attention = r->scaling == QN_SCALED_LONG ? usual_attention(language, r) : 1;
     return QN_OK;
 }

@@ -13,80 +13,30 @@ enum { USUAL_LENGTH = 100 };
 
 /* ---- programs ---- */
 
-static bool is_used(const qn_language *language, int kind) {
-    for (int64_t i = 0; i < language->sizes[QN_LANGUAGE_LAYERS]; i++) {
-        if (language->is_local[i] == (kind == 1))
-            return true;
-    }
-    return false;
-}
-
-/* Floats of the tables of a kind of layers. */
-static qn_status make_tables(qn_tokens_task *t, qn_drawing *d, int kind) {
-    const size_t half = (size_t)(t->model->language.rotary.width / 2), n = (size_t)d->n;
-    d->mask[kind] = qn_arena_allocate(&t->arena, n * ((size_t)d->most + n), sizeof(float));
-    d->cosines[kind] = qn_arena_allocate(&t->arena, n * half + 1, sizeof(float));
-    d->sines[kind] = qn_arena_allocate(&t->arena, n * half + 1, sizeof(float));
-    return d->mask[kind] && d->cosines[kind] && d->sines[kind] ? QN_OK : QN_ERROR_MEMORY;
+/* Floats that a layer keeps of a token. */
+static size_t token_width(const qn_tokens_task *t) {
+    const int64_t *s = t->model->language.sizes;
+    return (size_t)(s[QN_LANGUAGE_KEY_HEADS] * s[QN_LANGUAGE_HEAD_WIDTH]);
 }
 
 qn_status qn_drawing_prepare(qn_tokens_task *t) {
-    const int64_t *s = t->model->language.sizes;
-    const size_t n = (size_t)(s[QN_LANGUAGE_LAYERS] * s[QN_LANGUAGE_KEY_HEADS] * t->length *
-                              s[QN_LANGUAGE_HEAD_WIDTH]);
-    float *keys = qn_arena_allocate(&t->arena, n, sizeof *keys);
-    float *values = qn_arena_allocate(&t->arena, n, sizeof *values);
-    if (!keys || !values)
+    const size_t layers = (size_t)t->model->language.sizes[QN_LANGUAGE_LAYERS];
+    const size_t n = (layers + 1) * ((size_t)t->length + 1) * token_width(t);
+    t->keys = qn_arena_allocate(&t->arena, n, sizeof *t->keys);
+    t->values = qn_arena_allocate(&t->arena, n, sizeof *t->values);
+    if (!t->keys || !t->values)
         return QN_ERROR_MEMORY;
     for (int i = 0; i < QN_DRAWING_PROGRAMS; i++) {
         qn_drawing *d = &t->drawings[i];
-        *d = (qn_drawing){.model = t->model,
-                          .n = i == QN_READING ? QN_READ_AT_ONCE : 1,
-                          .most = t->length,
-                          .keys = keys,
-                          .values = values};
+        *d = (qn_drawing){
+            .model = t->model, .n = i == QN_READING ? QN_READ_AT_ONCE : 1, .most = t->length};
         d->tokens = qn_arena_allocate(&t->arena, (size_t)d->n, sizeof *d->tokens);
         d->positions = qn_arena_allocate(&t->arena, (size_t)d->n, sizeof *d->positions);
-        if (!d->tokens || !d->positions)
+        d->first = qn_arena_allocate(&t->arena, (size_t)d->n, sizeof *d->first);
+        if (!d->tokens || !d->positions || !d->first)
             return QN_ERROR_MEMORY;
-        QN_TRY(make_tables(t, d, 0));
-        QN_TRY(make_tables(t, d, 1));
     }
-    return QN_OK;
-}
-
-static qn_value add_input(qn_graph *graph, qn_drawing *d, const char *name, qn_shape shape,
-                          const void *data) {
-    d->inputs[d->n_inputs++] = data;
-    return qn_input(graph, name, shape);
-}
-
-static qn_value add_indices(qn_graph *graph, qn_drawing *d, const char *name, qn_shape shape,
-                            const void *data) {
-    d->inputs[d->n_inputs++] = data;
-    return qn_index_input(graph, name, shape);
-}
-
-static void add_tables(qn_graph *graph, qn_drawing *d, qn_language_tables *tables) {
-    static const char *const names[2][3] = {{"mask", "cosines", "sines"},
-                                            {"window_mask", "window_cosines", "window_sines"}};
-    const int64_t half = d->model->language.rotary.width / 2;
-    for (int kind = 0; kind < 2; kind++) {
-        tables->mask[kind] = tables->cosines[kind] = tables->sines[kind] = QN_NO_VALUE;
-        if (!is_used(&d->model->language, kind))
-            continue;
-        tables->mask[kind] =
-            add_input(graph, d, names[kind][0], QN_SHAPE(d->n, d->most + d->n), d->mask[kind]);
-        if (half == 0)
-            continue;
-        tables->cosines[kind] =
-            add_input(graph, d, names[kind][1], QN_SHAPE(d->n, half), d->cosines[kind]);
-        tables->sines[kind] =
-            add_input(graph, d, names[kind][2], QN_SHAPE(d->n, half), d->sines[kind]);
-    }
-    tables->positions = QN_NO_VALUE;
-    if (qn_language_row(&d->model->language, "position_embd.weight"))
-        tables->positions = add_indices(graph, d, "positions", QN_SHAPE(d->n), d->positions);
+    return qn_language_model_prepare(t->model, t->length);
 }
 
 /* Results: the call's keys and values, and of one token its logits. */
@@ -94,57 +44,54 @@ qn_value qn_drawing_build(qn_graph *graph, void *user, int phase, qn_value *kept
     qn_drawing *d = user;
     const qn_language *language = &d->model->language;
     const int64_t *s = language->sizes;
-    const qn_shape past = QN_SHAPE(s[QN_LANGUAGE_LAYERS], s[QN_LANGUAGE_KEY_HEADS], d->most,
+    const qn_shape past = QN_SHAPE(s[QN_LANGUAGE_LAYERS], d->most, s[QN_LANGUAGE_KEY_HEADS],
                                    s[QN_LANGUAGE_HEAD_WIDTH]);
-    qn_language_call call = {.trains = qn_language_has_floats(language)};
     qn_language_past made;
     (void)phase;
     (void)kept;
-    d->n_inputs = 0;
-    call.tokens = add_indices(graph, d, "tokens", QN_SHAPE(1, d->n), d->tokens);
-    add_tables(graph, d, &call.tables);
-    call.past.keys = add_input(graph, d, "keys", past, d->keys);
-    call.past.values = add_input(graph, d, "values", past, d->values);
+    qn_language_call call = qn_language_call_of(qn_index_input(graph, "tokens", QN_SHAPE(1, d->n)));
+    call.positions = qn_index_input(graph, "positions", QN_SHAPE(1, d->n));
+    call.first = qn_index_input(graph, "first", QN_SHAPE(1, d->n));
+    call.past.keys = qn_input(graph, "keys", past);
+    call.past.values = qn_input(graph, "values", past);
+    call.has_parameters = d->model->has_parameters;
+    call.trains = call.has_parameters && qn_language_has_floats(language);
+    qn_language_model_tables(d->model, graph, &call.tables);
     const qn_value x = qn_language_build(graph, language, &call, &made);
     qn_result(graph, made.keys);
     qn_result(graph, made.values);
     if (d->n == 1)
-        qn_result(graph, qn_language_logits(graph, language, x, call.trains));
+        qn_result(graph, qn_language_logits(graph, language, &call, x));
     return QN_NO_VALUE;
 }
 
 /* ---- running ---- */
 
-/* What a call made of n tokens goes behind what is kept. */
+/* What a call made of n tokens goes behind what is kept of each layer. */
 static void keep(const qn_tokens_task *t, const qn_drawing *d, const float *made, int64_t n,
                  float *kept) {
-    const int64_t *s = t->model->language.sizes;
-    const int64_t rows = s[QN_LANGUAGE_LAYERS] * s[QN_LANGUAGE_KEY_HEADS];
-    const int64_t width = s[QN_LANGUAGE_HEAD_WIDTH];
-    for (int64_t row = 0; row < rows; row++)
-        memcpy(kept + (row * d->most + t->n_read) * width, made + row * d->n * width,
-               (size_t)(n * width) * sizeof *kept);
+    const size_t layers = (size_t)t->model->language.sizes[QN_LANGUAGE_LAYERS];
+    const size_t width = token_width(t);
+    for (size_t layer = 0; layer < layers; layer++)
+        memcpy(kept + ((layer + 1) * (size_t)d->most + (size_t)t->n_read) * width,
+               made + layer * (size_t)d->n * width, (size_t)n * width * sizeof *kept);
 }
 
 /* Reads n tokens, at most so many as the program takes. */
 static qn_status read_tokens(qn_task *task, qn_tokens_task *t, int program, const int32_t *tokens,
                              int64_t n) {
-    qn_drawing *d = &t->drawings[program];
-    const qn_language *language = &t->model->language;
+    const qn_drawing *d = &t->drawings[program];
+    const size_t begin = (size_t)t->n_read * token_width(t);
     for (int64_t i = 0; i < d->n; i++) {
         d->tokens[i] = i < n ? tokens[i] : 0;
         d->positions[i] = (int32_t)(t->n_read + i);
+        d->first[i] = (int32_t)(d->most - t->n_read);
     }
-    for (int kind = 0; kind < 2; kind++) {
-        qn_language_mask(d->n, d->most, t->n_read, kind ? language->sizes[QN_LANGUAGE_WINDOW] : 0,
-                         d->mask[kind]);
-        if (language->rotary.width > 0)
-            qn_rotary_fill(&language->rotary, kind, t->n_read, d->n, d->most, d->cosines[kind],
-                           d->sines[kind]);
-    }
-    QN_TRY(qn_engine_run(task->engine, program, d->inputs));
-    keep(t, d, qn_engine_result(task->engine, program, 0), n, d->keys);
-    keep(t, d, qn_engine_result(task->engine, program, 1), n, d->values);
+    QN_TRY(qn_engine_run(
+        task->engine, program,
+        (const void *[]){d->tokens, d->positions, d->first, t->keys + begin, t->values + begin}));
+    keep(t, d, qn_engine_result(task->engine, program, 0), n, t->keys);
+    keep(t, d, qn_engine_result(task->engine, program, 1), n, t->values);
     t->n_read += n;
     return QN_OK;
 }

@@ -121,6 +121,13 @@ static qn_status find_sizes(qn_task *task, qn_tokens_task *t) {
     return QN_OK;
 }
 
+/* Weights are the engine's where all of them train, or come from a checkpoint; beside adapters they
+ * stay in the files. */
+static bool has_parameters(const qn_task *task) {
+    const bool has_checkpoint = qn_setting_text(task, "format", NULL) != NULL;
+    return !qn_setting_text(task, "lora", NULL) && (task->training || has_checkpoint);
+}
+
 /* ---- opening ---- */
 
 static qn_status make_drawing(qn_task *task, qn_tokens_task *t) {
@@ -183,6 +190,7 @@ static qn_status tokens_open(qn_task *task) {
                        task->model->name);
     QN_TRY(find_sizes(task, t));
     QN_TRY(expand_lora(task, t));
+    t->model->has_parameters = has_parameters(task);
     if (task->training)
         QN_TRY(open_training(task, t));
     fill_facts(task, t);

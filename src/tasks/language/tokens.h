@@ -11,13 +11,8 @@ enum { QN_READING, QN_DRAWING, QN_DRAWING_PROGRAMS, QN_READ_AT_ONCE = 16 };
 /* Inputs of a drawing program, which runs n tokens at a time behind so many that are kept. */
 typedef struct qn_drawing {
     qn_language_model *model;
-    int64_t n, most;              /* tokens of a call; of past keys */
-    float *cosines[2], *sines[2]; /* (n, width / 2) */
-    float *mask[2];               /* (n, most + n) */
-    int32_t *tokens, *positions;  /* (n) */
-    float *keys, *values;         /* (layers, key heads, most, head width), of both programs */
-    const void *inputs[12];       /* (n_inputs), as the program declares them */
-    int n_inputs;
+    int64_t n, most;                     /* tokens of a call; of past keys */
+    int32_t *tokens, *positions, *first; /* (n) */
 } qn_drawing;
 
 /* The task's own. */
@@ -30,7 +25,11 @@ typedef struct qn_tokens_task {
     int evaluation;           /* a program */
     int32_t *tokens, *labels; /* (batch, length) */
     int64_t n_batches;        /* trained on so far */
-    int64_t n_read;           /* tokens kept while drawing */
+    /* Keys and values of tokens while drawing: token i of a layer lies at (layer + 1) * length + i,
+     * so that what a layer reads, the `length` tokens up to the last one, has the same distance
+     * from layer to layer and begins n_read tokens behind the begin of the buffer. */
+    float *keys, *values; /* (layers + 1, length, key heads, head width) */
+    int64_t n_read;       /* tokens that are kept */
     qn_drawing drawings[QN_DRAWING_PROGRAMS];
     char input_text[64], output_text[32];
 } qn_tokens_task;
