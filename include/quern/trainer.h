@@ -48,6 +48,7 @@ typedef struct qn_trainer_options {
                             those of their classes */
     bool labels;         /* with regression: targets are 0 or 1, each of its own: binary cross
                             entropy; outputs of evaluations are chances */
+    bool features;       /* evaluations also give what the last layer is given */
 } qn_trainer_options;
 
 /* Options of the model's recipe, with sizes set. */

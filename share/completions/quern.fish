@@ -136,6 +136,7 @@ complete -c quern -n '__fish_seen_subcommand_from train' -l save-personal -r -d 
 complete -c quern -n '__fish_seen_subcommand_from train' -l shape -r -d 'open extents of an ONNX file'\''s inputs; N: the batch; INPUT=none: no batch'
 complete -c quern -n '__fish_seen_subcommand_from train' -l set -r -d 'values of an ONNX file'\''s inputs that decide branches or shapes'
 complete -c quern -n '__fish_seen_subcommand_from train' -l follow-links -d 'external data of an ONNX file may be links out of its folder'
+complete -c quern -n '__fish_seen_subcommand_from train' -l start -r -d 'weights to fit a head to, for images:DIR (quern pretrained)'
 complete -c quern -n '__fish_seen_subcommand_from train' -l force -d 'replace files that quern did not write, but none that is read'
 complete -c quern -f -n __fish_use_subcommand -a plan -d 'Estimate training cost'
 complete -c quern -n '__fish_seen_subcommand_from plan' -a 'mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 efficientnet-lite0 efficientnet-lite1 efficientnet-lite2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm next-word seq2seq dcgan dqn bert-base bert-tiny'

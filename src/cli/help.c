@@ -110,9 +110,9 @@ static const char *const groups[][2] = {
     {"Optimiser",
      " optimizer momentum nesterov weight-decay proximal beta1 schedule warmup schedule-steps "
      "clip-norm accumulate "},
-    {"Fine-tuning",
-     " freeze train-only requires-grad update lr-for lora personalise personal-words personal-rate "
-     "save-personal "},
+    {"Fine-tuning", " start freeze train-only requires-grad update lr-for lora personalise "
+                    "personal-words personal-rate "
+                    "save-personal "},
     {"Data and loss",
      " classes classes-from class-weights label-smoothing loss shape set follow-links resize "
      "shuffle strict length "

@@ -72,7 +72,7 @@ typedef struct command {
     const char *description;     /* further text of its help; may be null */
     const option *options;       /* (n_options) its own */
     int n_options;
-    const option_list *shared[8];                  /* null at the end */
+    const option_list *shared[10];                 /* null at the end */
     int (*run)(const struct arguments *arguments); /* exit status */
     bool makes_files; /* which matter more than its output: it goes on when nobody reads that */
 } command;

@@ -1,6 +1,7 @@
 /* quern predict: trained weights on image files, and on all samples of a table, an array, texts or
  * sounds. */
 #include "tasks/rows/predict.h"
+#include "base/decimal.h"
 #include "base/print.h"
 #include "base/status.h"
 #include "base/text.h"
@@ -13,6 +14,7 @@
 #include "os/os.h"
 #include "quern/quern.h"
 #include "tasks/rows/labels.h"
+#include "tasks/tasks.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -67,6 +69,7 @@ typedef struct prediction {
     bool is_regression, is_json, is_csv;
     bool are_labels;    /* chances of labels, of which a sample may have several */
     double *thresholds; /* (n_outputs) of those */
+    double unsure;      /* an answer of less chance is unsure; 0: none */
     bool has_head;      /* of the table was printed */
     int64_t batch;
     int n_outputs, n_top, result; /* of the command */
@@ -139,6 +142,8 @@ static qn_status open_all(const arguments *a, prediction *p) {
     p->preparation = qn_predictor_preparation(p->predictor);
     p->n_top = p->is_regression || n_top > facts.n_outputs ? facts.n_outputs : (int)n_top;
     p->are_labels = p->preparation->table && p->preparation->table->are_labels;
+    const char *unsure = qn_predictor_setting(p->predictor, QN_UNSURE_BELOW);
+    p->unsure = unsure && !p->is_regression ? qn_decimal_read(unsure, NULL) : 0;
     p->thresholds = calloc((size_t)facts.n_outputs, sizeof *p->thresholds);
     if (p->thresholds)
         qn_label_thresholds_read(qn_predictor_setting(p->predictor, QN_LABEL_THRESHOLDS),
@@ -182,6 +187,11 @@ static bool is_predicted(const prediction *p, const qn_prediction *of) {
     return (double)of->value >= p->thresholds[of->index];
 }
 
+/* Whether the first of the ranked answers is. */
+static bool is_unsure(const prediction *p) {
+    return p->unsure > 0 && (double)p->best[0].value < p->unsure;
+}
+
 /* The labels of a sample, with a bar between, as a field. */
 static void print_labels(const prediction *p, const float *outputs, qn_output *out) {
     bool is_first = true;
@@ -223,6 +233,8 @@ static void print_json(const prediction *p, sample_name of) {
         json_end_item();
     }
     json_close_list();
+    if (p->unsure > 0)
+        json_flag("unsure", is_unsure(p));
     json_end();
 }
 
@@ -234,6 +246,8 @@ static void print_line(const prediction *p, sample_name of) {
         printf("rows %lld to %lld:", (long long)of.row, (long long)of.last);
     else
         printf("row %lld:", (long long)of.row);
+    if (is_unsure(p))
+        fputs(" unsure:", stdout);
     for (int i = 0; i < p->n_top; i++) {
         const char *name = class_name(&p->best[i], number, sizeof number);
         const bool is_amount = p->is_regression && !p->are_labels;

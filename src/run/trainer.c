@@ -14,7 +14,7 @@
 
 /* Results of the two programs, in the order in which they are marked. */
 enum { TRAINING_LOSS, TRAINING_OUTPUTS };
-enum { EVALUATION_LOSSES, EVALUATION_OUTPUTS, EVALUATION_CHANCES };
+enum { EVALUATION_LOSSES, EVALUATION_OUTPUTS, EVALUATION_CHANCES, EVALUATION_FEATURES };
 
 /* Of a batch. */
 typedef struct batch_result {
@@ -146,6 +146,19 @@ static qn_value build_training(qn_graph *graph, void *user, int phase, qn_value 
     return loss;
 }
 
+/* What the last layer is given, as rows. */
+static void add_features(qn_graph *graph, const qn_trainer_options *o, qn_value outputs) {
+    const qn_node *head = qn_find_head(graph, outputs, NULL);
+    if (!head) {
+        qn_graph_fail(graph, QN_ERROR_UNSUPPORTED, "model %s has no last layer to give features",
+                      o->model->name);
+        return;
+    }
+    const qn_shape shape = qn_graph_shape(graph, head->inputs[0]);
+    qn_result(graph, qn_reshape(graph, "features", head->inputs[0],
+                                QN_SHAPE(shape.dims[0], qn_shape_count(shape) / shape.dims[0])));
+}
+
 static qn_value build_evaluation(qn_graph *graph, void *user, int phase, qn_value *kept) {
     const qn_trainer_options *o = user;
     qn_value outputs;
@@ -155,6 +168,8 @@ static qn_value build_evaluation(qn_graph *graph, void *user, int phase, qn_valu
     qn_result(graph, o->labels ? qn_sigmoid(graph, "chances", outputs) : outputs);
     if (!o->regression)
         qn_result(graph, qn_softmax(graph, "probabilities", outputs));
+    if (o->features)
+        add_features(graph, o, outputs);
     return QN_NO_VALUE;
 }
 
@@ -437,6 +452,20 @@ qn_status qn_trainer_evaluate(qn_trainer *t, const void *x, const void *y, int64
 
 const void *qn_trainer_outputs(const qn_trainer *t) {
     return qn_engine_result(t->engine, QN_TRAINER_EVALUATION, EVALUATION_OUTPUTS);
+}
+
+const void *qn_trainer_chances(const qn_trainer *t) {
+    return qn_engine_result(t->engine, QN_TRAINER_EVALUATION, EVALUATION_CHANCES);
+}
+
+qn_status qn_trainer_features(qn_trainer *t, const void *x, const float **features) {
+    QN_TRY(qn_engine_run(t->engine, QN_TRAINER_EVALUATION, (const void *[]){x, t->labels}));
+    *features = qn_engine_result(t->engine, QN_TRAINER_EVALUATION, EVALUATION_FEATURES);
+    return QN_OK;
+}
+
+int64_t qn_trainer_feature_width(const qn_trainer *t) {
+    return qn_engine_result_shape(t->engine, QN_TRAINER_EVALUATION, EVALUATION_FEATURES).dims[1];
 }
 
 qn_status qn_trainer_predict(qn_trainer *t, const void *x, void *outputs) {

@@ -13,4 +13,12 @@ void qn_trainer_describe(const qn_trainer_options *options,
 /* What the network gave (evaluation batch, n_outputs) for the batch evaluated last. */
 const void *qn_trainer_outputs(const qn_trainer *trainer);
 
+/* With options.features: what the last layer is given of an evaluation batch x, (batch, width),
+ * until the next run. */
+qn_status qn_trainer_features(qn_trainer *trainer, const void *x, const float **features);
+int64_t qn_trainer_feature_width(const qn_trainer *trainer);
+
+/* Chances of classes (batch, n_outputs) of the last evaluation batch. */
+const void *qn_trainer_chances(const qn_trainer *trainer);
+
 #endif

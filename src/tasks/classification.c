@@ -11,6 +11,8 @@
 #include "run/trainer.h"
 #include "tasks/class_weights.h"
 #include "tasks/confusion.h"
+#include "tasks/features/calibration.h"
+#include "tasks/features/features.h"
 #include "tasks/reading.h"
 #include "tasks/rows/labels.h"
 #include "tasks/rows/regression.h"
@@ -28,6 +30,9 @@ static const char weights_key[] = "class_weights", weighted_key[] = "class_weigh
 /* That of the names of a preparation's classes. */
 static const char class_names_key[] = "preparation.class_names";
 
+/* A budget keeps room for so many of a picture. */
+enum { MOST_FEATURES = 1280 };
+
 typedef struct classification {
     qn_data_source source;
     qn_preparation preparation;
@@ -41,10 +46,13 @@ typedef struct classification {
     double *class_weights;          /* (n_outputs), or null */
     qn_confusion_counts *confusion; /* null: not wanted */
     int32_t *taken;                 /* (test batch) where it is */
-    qn_errors errors;               /* of regression */
-    bool are_labels;                /* targets are 0 or 1, each of its own */
-    qn_label_counts labels;         /* of those */
-    double *thresholds;             /* (n_outputs) likewise */
+    bool is_calibrated;             /* the weights know below which chance they are unsure */
+    qn_calibration calibration;
+    qn_errors errors;       /* of regression */
+    bool are_labels;        /* targets are 0 or 1, each of its own */
+    qn_label_counts labels; /* of those */
+    double *thresholds;     /* (n_outputs) likewise */
+    qn_metadata *begun;     /* pairs of the weights of a start; or null */
     char input_text[QN_SHAPE_TEXT], output_text[32];
 } classification;
 
@@ -218,10 +226,29 @@ static qn_status keep_scales(const qn_task *task, classification *c) {
     return QN_OK;
 }
 
+/* Whether the run fits the head to features of weights that are there. */
+static bool has_start(const qn_task *task) {
+    return task->training && strcmp(qn_setting_text(task, QN_START, "none"), "none") != 0;
+}
+
+/* Mean and deviation of pictures are those that the weights of a start were trained with. */
+static qn_status take_statistics(qn_task *task, classification *c) {
+    qn_preparation p;
+    if (!has_start(task) || qn_setting_text(task, QN_PREPARED, NULL))
+        return QN_OK;
+    QN_TRY(qn_checkpoint_read(task->allocator, qn_setting_text(task, "load", ""), &c->begun));
+    QN_TRY(qn_metadata_get_preparation(c->begun, &p));
+    c->preparation.n_statistics = p.n_statistics;
+    c->preparation.mean = p.mean;
+    c->preparation.std_dev = p.std_dev;
+    return QN_OK;
+}
+
 static qn_status prepare(qn_task *task, classification *c) {
     c->preparation = c->source.preparation;
     QN_TRY(is_prepared(task) ? qn_metadata_get_preparation(task->settings, &c->preparation)
                              : keep_scales(task, c));
+    QN_TRY(take_statistics(task, c));
     take_classes(c);
     const int64_t n_asked = qn_setting_count(task, "classes", c->n_outputs);
     if (!task->training && ((c->preparation.n_classes == 0) != c->is_regression ||
@@ -369,6 +396,7 @@ static qn_status make_trainer(qn_task *task, classification *c) {
         .class_weights = c->class_weights,
         .only_evaluates = !task->training,
         .sample_weights = task->training && c->source.read_weight,
+        .features = has_start(task),
     };
     QN_TRY(qn_trainer_create(&options, &c->trainer));
     task->engine = qn_trainer_engine(c->trainer);
@@ -442,6 +470,9 @@ static qn_status classification_open(qn_task *task) {
     if (c->is_regression)
         QN_TRY(open_measures(task, c));
     task->aligned_inputs = true;
+    if (has_start(task))
+        task->reserve_bytes = qn_features_bytes(c->source.n_samples[QN_TRAIN], MOST_FEATURES,
+                                                c->n_outputs, c->input, qn_task_test_batch(task));
     return make_trainer(task, c);
 }
 
@@ -461,6 +492,7 @@ static void classification_close(qn_task *task) {
     qn_release(task->allocator, c->taken, (size_t)qn_task_test_batch(task), sizeof *c->taken);
     qn_release(task->allocator, c->class_weights, (size_t)c->n_outputs, sizeof(double));
     qn_data_close(&c->source);
+    qn_metadata_destroy(c->begun);
     qn_release(task->allocator, c, 1, sizeof *c);
 }
 
@@ -492,6 +524,28 @@ static qn_status classification_step(qn_task *task, qn_metrics *metrics) {
     return QN_OK;
 }
 
+static void count_calibration(classification *c, const qn_batch *batch) {
+    const int32_t *labels = batch->y;
+    const float *of = c->is_calibrated ? qn_trainer_chances(c->trainer) : NULL;
+    for (int64_t i = 0; of && i < batch->n_valid; i++, of += c->n_outputs) {
+        int best = 0;
+        for (int k = 1; k < c->n_outputs; k++)
+            best = of[k] > of[best] ? k : best;
+        qn_calibration_add(&c->calibration, (double)of[best], best == labels[i]);
+    }
+}
+
+static void report_calibration(const classification *c, qn_metrics *metrics) {
+    const qn_calibration *sum = &c->calibration;
+    if (sum->n == 0)
+        return;
+    qn_metrics_add(metrics, "calibration_error", qn_calibration_error(sum), true);
+    qn_metrics_add(metrics, "sure", (double)sum->n_sure / (double)sum->n, true);
+    if (sum->n_sure > 0)
+        qn_metrics_add(metrics, "accuracy_where_sure",
+                       (double)sum->n_sure_right / (double)sum->n_sure, true);
+}
+
 static void count_confusion(classification *c, const qn_batch *batch) {
     const int32_t *labels = batch->y;
     for (int64_t i = 0; c->confusion && i < batch->n_valid; i++)
@@ -514,6 +568,8 @@ static measuring measuring_begin(qn_task *task, bool (*should_stop)(void *user),
         qn_confusion_counts_clear(c->confusion);
     qn_errors_clear(&c->errors);
     qn_label_counts_clear(&c->labels);
+    c->is_calibrated = !c->is_regression && qn_setting_text(task, QN_UNSURE_BELOW, NULL);
+    c->calibration = (qn_calibration){.unsure = qn_setting_number(task, QN_UNSURE_BELOW, 0)};
     return (measuring){task, should_stop, user, {.taken = c->taken}};
 }
 
@@ -528,6 +584,7 @@ static qn_status measure_batches(measuring *m, qn_loader *loader) {
             return QN_OK;
         QN_TRY(qn_trainer_evaluate(c->trainer, batch.x, batch.y, batch.n_valid, &m->sum));
         count_confusion(c, &batch);
+        count_calibration(c, &batch);
         if (c->are_labels)
             qn_label_counts_add(&c->labels, qn_trainer_outputs(c->trainer), batch.y, batch.n_valid);
         else if (c->is_regression)
@@ -550,6 +607,7 @@ static void measuring_finish(const measuring *m, qn_metrics *metrics, int64_t *n
         qn_label_report(&c->labels, c->thresholds, metrics);
     else
         qn_errors_report(&c->errors, metrics);
+    report_calibration(c, metrics);
     if (c->are_labels && !m->task->training)
         qn_label_tell(&c->labels, c->thresholds, c->preparation.table, m->task->log);
     if (c->is_regression && !c->are_labels && !m->task->training)
@@ -728,6 +786,73 @@ static qn_status classification_infer(qn_task *task, double *loss) {
     return QN_OK;
 }
 
+/* ---- a head for features ---- */
+
+/* Weight (n_outputs, width) and bias (n_outputs) of the head in the engine. */
+static qn_status find_head(const qn_task *task, float **weight, float **bias) {
+    const classification *c = task->self;
+    const qn_shape rows = QN_SHAPE(c->n_outputs, qn_trainer_feature_width(c->trainer));
+    *weight = *bias = NULL;
+    for (int i = 0; i < qn_engine_tensor_count(task->engine); i++) {
+        const qn_stored_tensor t = qn_engine_tensor_at(task->engine, i);
+        if (!t.is_head || t.is_state || t.dtype != QN_F32)
+            continue;
+        if (qn_shape_equal(t.shape, rows))
+            *weight = t.data;
+        if (qn_shape_equal(t.shape, QN_SHAPE(c->n_outputs)))
+            *bias = t.data;
+    }
+    return *weight && *bias ? QN_OK
+                            : qn_fail(QN_ERROR_UNSUPPORTED,
+                                      "the last layer of %s is no linear layer with a bias, which "
+                                      "a start needs; train in steps: --start none",
+                                      task->model->name);
+}
+
+static qn_status keep_unsure(qn_task *task, const qn_head_fit *fit) {
+    char text[40];
+    qn_print(text, sizeof text, "%.9g", fit->unsure);
+    return fit->n_folds > 0 ? qn_setting_set(task, QN_UNSURE_BELOW, text) : QN_OK;
+}
+
+static qn_status fit_to(qn_task *task, qn_features *features, bool (*should_stop)(void *user),
+                        void *user, qn_head_fit *fit) {
+    const classification *c = task->self;
+    float *weight, *bias;
+    QN_TRY(find_head(task, &weight, &bias));
+    QN_TRY(qn_head_fit_find(task->allocator, features, c->n_outputs, should_stop, user, weight,
+                            bias, fit));
+    return keep_unsure(task, fit);
+}
+
+static qn_status classification_fit_head(qn_task *task, bool (*should_stop)(void *user), void *user,
+                                         int64_t *n_made, qn_head_fit *fit) {
+    classification *c = task->self;
+    qn_features features = {.n = 0};
+    qn_loader *loader = NULL;
+    const int64_t batch = qn_task_test_batch(task);
+    float *weight, *bias;
+    QN_TRY(find_head(task, &weight, &bias)); /* before the work */
+    QN_TRY(qn_task_open_split(task, &c->source, &c->preparation, QN_TRAIN, batch, &loader));
+    qn_feature_maker maker = {.allocator = task->allocator,
+                              .log = task->log,
+                              .trainer = c->trainer,
+                              .loader = loader,
+                              .sample = c->input,
+                              .n = c->source.n_samples[QN_TRAIN],
+                              .batch = batch,
+                              .name = c->source.name,
+                              .should_stop = should_stop,
+                              .user = user};
+    qn_status status = qn_features_make(&maker, &features);
+    qn_loader_destroy(loader);
+    if (status == QN_OK)
+        status = fit_to(task, &features, should_stop, user, fit);
+    qn_features_deinit(task->allocator, &features);
+    *n_made = maker.n_made;
+    return status;
+}
+
 const qn_task_kind qn_task_classification = {
     .name = "classification",
     .summary = "naming the class of an image or a row of numbers, or its numeric targets",
@@ -740,4 +865,5 @@ const qn_task_kind qn_task_classification = {
     .predict = classification_predict,
     .n_outputs = classification_outputs,
     .infer = classification_infer,
+    .fit_head = classification_fit_head,
 };

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "numerics/numerics.h"
 #include "quern/task.h"
+#include "tasks/features/head_fit.h"
 #include "tasks/proximal.h"
 
 /* A kind. What fails leaves the task to close, which copes with a task that is half open. */
@@ -32,6 +33,10 @@ typedef struct qn_task_kind {
     /* Runs the network forward, as evaluation does, on the last step's batch. *loss gets what is
      * finite only if the weights are of use, and stays as it is where no step was done. */
     qn_status (*infer)(qn_task *task, double *loss);
+    /* Of a task with the setting QN_START: fits the head to the features of the training samples,
+     * of which n_made had to be computed. Null: it cannot. */
+    qn_status (*fit_head)(qn_task *task, bool (*should_stop)(void *user), void *user,
+                          int64_t *n_made, qn_head_fit *fit);
 } qn_task_kind;
 
 extern const qn_task_kind qn_task_classification, qn_task_language, qn_task_generation,
@@ -76,6 +81,11 @@ struct qn_task {
  * of it were held out (qn_data_source.held_out). */
 #define QN_PREPARED "prepared"
 #define QN_HELD_OUT "held_out"
+
+/* Settings of a network whose head is fitted to features: the name of the weights that it starts
+ * from, and the chance below which an answer is unsure. */
+#define QN_START        "start"
+#define QN_UNSURE_BELOW "unsure_below"
 
 /* Setting of what becomes of the samples at the end of an epoch that are no whole batch: "used", in
  * one batch with the first of the next epoch. Checkpoints of versions that left them out have none,

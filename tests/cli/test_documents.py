@@ -21,7 +21,7 @@ LARGE = ("resnet50", "resnet18", "bert-base", "mobilenet-v2", "plan.json")
 # make such.
 ELSEWHERE = ("quern convert resnet50.safetensors", "quern predict resnet50", "quern train resnet50 --load",
              "quern train bert-base", "quern merge bert-base", "quern convert efficientnet_lite0",
-             "quern train efficientnet-lite0 --load")
+             "quern train --data images:photos", "quern train --data images:DIR")
 # What a reader puts in, and what stands for it here.
 PLACEHOLDERS = [("images:DIR", "images:photos"), ("cifar10:DIR", "cifar10:cifar"), ("text:FILE", "text:book.txt"),
                 ("pairs:SOURCE,TARGET", "pairs:forwards.txt,backwards.txt"),

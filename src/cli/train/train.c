@@ -7,6 +7,7 @@
 #include "cli/train/core_choice.h"
 #include "cli/train/personal.h"
 #include "cli/train/ranks.h"
+#include "cli/train/start.h"
 #include "cli/train/training.h"
 #include "os/os.h"
 #include "os/process/interrupt.h"
@@ -225,7 +226,8 @@ static void note_step(training *t, const qn_training_event *e) {
 }
 
 static void note_tested(training *t, const qn_training_event *e) {
-    if (t->first_step >= t->total_steps && !arguments_get(t->a, "personalise"))
+    if (t->first_step >= t->total_steps && arguments_get(t->a, "resume") &&
+        !arguments_get(t->a, "personalise"))
         terminal_note("%s has %lld of %lld steps already; train longer with --epochs",
                       arguments_get(t->a, "resume"), (long long)t->first_step,
                       (long long)t->total_steps);
@@ -340,6 +342,8 @@ static qn_status run_within_budget(training *t) {
     if (status == QN_OK && training_print_look(t) != QN_OK)
         warn(t, qn_error_message());
     progress_begin(&t->progress);
+    if (status == QN_OK && start_is_due(t))
+        status = start_fit(t);
     if (status == QN_OK)
         status = qn_training_run(t->run);
     budget_end(&b);
@@ -480,7 +484,7 @@ const command command_train = {
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .shared = {&training_options, &table_options, &table_form_options, &reading_options,
-               &by_plan_options, &personal_options, &onnx_options},
+               &by_plan_options, &personal_options, &onnx_options, &start_options},
     .run = run,
     .makes_files = true,
 };

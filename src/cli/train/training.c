@@ -13,6 +13,7 @@
 #include "cli/train/core_facts.h"
 #include "cli/train/no_effect.h"
 #include "cli/train/ranks.h"
+#include "cli/train/start.h"
 #include "meter/core_power.h"
 #include "os/affinity.h"
 #include "os/heap.h"
@@ -93,6 +94,8 @@ void training_deinit(training *t) {
     qn_power_ceiling_close(t->ceiling);
     qn_frequency_close(t->clock);
     qn_plan_file_deinit(&t->plan);
+    if (t->has_starts)
+        pretrained_list_close(&t->starts);
     settings_deinit(&t->settings);
     session_deinit(&t->s);
 }
@@ -120,6 +123,7 @@ qn_status training_begin(training *t) {
         return qn_fail(QN_ERROR_ARGUMENT, "--override needs --resume, or a --save to replace");
     const char *resume = arguments_get(t->a, "resume");
     const char *name = t->a->n_words > 0 ? t->a->words[0] : NULL;
+    QN_TRY(start_choose(t, &name));
     if (!name && !resume)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "quern %s needs a MODEL, or --resume FILE; quern models lists the models",
@@ -134,6 +138,7 @@ qn_status training_begin(training *t) {
     QN_TRY(session_begin(&t->s, name, arguments_get(t->a, "data"), resume));
     QN_TRY(model_say(t->s.model));
     QN_TRY(read_settings(t));
+    QN_TRY(start_set(t));
     if (plan)
         QN_TRY(use_plan(t, plan));
     return ranks_share(t);
@@ -330,6 +335,11 @@ void training_print_opening(const training *t) {
     char parameters[32];
     terminal_print(2, "%s: %s parameters, input %s, %s", t->s.model->name,
                    grouped(training_count_parameters(t), parameters), facts.input, facts.output);
+    if (t->start)
+        terminal_print(
+            2, "start: %s of %s%s%s; pictures are cropped to their middle square and shrunk to %s",
+            t->start->name, t->start->path, *t->start->licence ? ", licence " : "",
+            t->start->licence, facts.input);
     if (count_frozen(t) > 0)
         printf("trainable; %s other parameters are frozen\n", grouped(count_frozen(t), parameters));
     if (facts.n_samples[QN_TRAIN] > 0)
@@ -337,7 +347,9 @@ void training_print_opening(const training *t) {
     else
         terminal_print(2, "%s", facts.data);
     char update[160] = "integer steps without a rate";
-    if (qn_engine_has_rate(engine))
+    if (t->start)
+        snprintf(update, sizeof update, "the head is fitted at once");
+    else if (qn_engine_has_rate(engine))
         snprintf(update, sizeof update, "%s, rate %s, schedule %s",
                  settings_get(&t->settings, "optimizer"), qn_metadata_get(t->s.pairs, "lr"),
                  settings_get(&t->settings, "schedule"));

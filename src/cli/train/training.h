@@ -2,6 +2,7 @@
 #ifndef QN_CLI_TRAIN_TRAINING_H
 #define QN_CLI_TRAIN_TRAINING_H
 
+#include "cli/files/pretrained_files.h"
 #include "cli/session.h"
 #include "cli/settings.h"
 #include "cli/train/best.h"
@@ -32,6 +33,9 @@ typedef struct training {
     const char *save;          /* or null */
     const char *save_best;     /* or null */
     run_folder folder;         /* of a run without --save */
+    bool has_starts;           /* starts was opened (start.h) */
+    pretrained_list starts;
+    const pretrained_file *start; /* among them, that the run begins with; null: none */
     int64_t first_step, total_steps;
     qn_training *run; /* of quern train, and its state before and after it ran */
     qn_training_state state;

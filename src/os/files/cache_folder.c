@@ -61,9 +61,10 @@ typedef struct kind {
 
 static const kind *kind_of(const char *name) {
     static const kind kinds[] = {
-        {"pictures-", "decoded pictures", true},      {"times-", "times of operations", false},
-        {"swap-", "speed of a swap disk", false},     {"roofline-", "speed of this machine", false},
-        {"tilings-", "tiles of this machine", false}, {"schedule-", "schedule over cores", false},
+        {"pictures-", "decoded pictures", true},       {"features-", "features of pictures", true},
+        {"times-", "times of operations", false},      {"swap-", "speed of a swap disk", false},
+        {"roofline-", "speed of this machine", false}, {"tilings-", "tiles of this machine", false},
+        {"schedule-", "schedule over cores", false},
     };
     static const kind other = {"", "data, read", true};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
