@@ -520,6 +520,30 @@ class Running(Case):
             thread.join()
         self.assertEqual(wrong, [])
 
+    def test_predicting_beside_a_fit(self):
+        """Another thread's predictions are of the weights before, between or after fits, never of a part of one."""
+        model, wrong, done = self.trained(), [], threading.Event()
+
+        def work():
+            while not done.is_set():
+                try:
+                    if abs(model.predict(self.x).sum(1) - 1).max() > 1e-5:
+                        wrong.append("no chances")
+                except quern.Error as error:
+                    wrong.append(str(error))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        for _ in range(3):
+            model.fit((self.x, self.y), steps=4, batch=16, seed=5, threads=1, meter=False)
+        done.set()
+        thread.join()
+        self.assertEqual(wrong, [])
+        alone = self.trained()
+        for _ in range(3):
+            alone.fit((self.x, self.y), steps=4, batch=16, seed=5, threads=1, meter=False)
+        np.testing.assert_array_equal(model.predict(self.x), alone.predict(self.x))
+
     def test_verbose(self):
         program = ("import numpy as np, quern\nx = np.zeros((64, 28, 28, 1), np.uint8); y = np.arange(64) % 4\n"
                    "quern.Model('mlp').fit((x, y), epochs=2, batch=16{})\n")
