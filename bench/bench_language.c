@@ -7,6 +7,7 @@
 #include "kernels/blocks.h"
 #include "kernels/language.h"
 #include "kernels/peak.h"
+#include "os/heap.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #include "kernels/blocks.h"
 
 #include "base/memory.h"
+#include "kernels/language.h"
 #include "kernels/ref/real.h"
 
 enum {
@@ -20,16 +21,18 @@ static size_t align(size_t bytes) {
 
 void qn_block_row_widen(const qn_kernels *kernels, const qn_block_matrix *w, int64_t row,
                         int64_t first, int64_t n, void *to) {
+    const qn_language_kernels *language = qn_language_kernels_get(kernels);
     const int64_t numbers = qn_blocks_numbers(w->blocks);
-    const char *from = (const char *)w->data + row * qn_blocks_row_bytes(w->blocks, w->columns);
+    const char *from = (const char *)w->data + row * qn_blocks_row_bytes(w->blocks, w->columns) +
+                       first / numbers * qn_blocks_bytes(w->blocks);
     if (kernels->real == QN_F32) {
-        qn_blocks_widen(w->blocks, from, first / numbers, (first + n) / numbers, to);
+        language->widen(w->blocks, from, n / numbers, to);
         return;
     }
     double *wide = to;
     float some[QN_BLOCKS_MOST_NUMBERS];
-    for (int64_t i = first; i < first + n; i += numbers) {
-        qn_blocks_widen(w->blocks, from, i / numbers, i / numbers + 1, some);
+    for (int64_t i = 0; i < n; i += numbers, from += qn_blocks_bytes(w->blocks)) {
+        language->widen(w->blocks, from, 1, some);
         for (int64_t k = 0; k < numbers; k++)
             *wide++ = (double)some[k];
     }

@@ -31,6 +31,9 @@ typedef struct qn_sliced_operands {
 } qn_sliced_operands;
 
 typedef struct qn_language_kernels {
+    /* As qn_blocks_widen, of n blocks. */
+    void (*widen)(qn_blocks blocks, const void *array, int64_t n, float *to);
+
     /* y = x * factor * (scale (C) + offset) for rows of x (rows, C), where factor is
      * 1 / sqrt(mean of x^2 + epsilon); scale null: 1. y may be in place of x, dx of dy. */
     void (*rms_norm_forward)(qn_team *team, int64_t rows, int64_t c, const void *x,

@@ -4,8 +4,10 @@
 #include "kernels/language/rms_norm.h"
 #include "kernels/language/rotary.h"
 #include "kernels/language/sliced.h"
+#include "tensor/widen.h"
 
 const qn_language_kernels TABLE = {
+    .widen = widen_blocks,
     .rms_norm_forward = rms_norm_forward,
     .rms_norm_backward = rms_norm_backward,
     .rotary = rotary,
