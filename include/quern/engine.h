@@ -189,9 +189,10 @@ QN_API const qn_engine_options *qn_engine_get_options(const qn_engine *engine);
  * order (memory that is not aligned to 64 bytes is copied first). A training program updates the
  * parameters or, with accumulation, adds to the gradients and updates with the last batch. NaN in
  * an input of a training program is QN_ERROR_ARGUMENT and changes nothing: another batch may
- * follow. A loss that is not finite is QN_ERROR_NUMERIC and names the step; a failing swap file is
- * QN_ERROR_IO. Afterwards the parameters are useless, since a step updates them while it runs:
- * continue from a checkpoint. */
+ * follow. A loss that is not finite is QN_ERROR_NUMERIC and names the step: it is found before the
+ * updates, and nothing is changed. It is found too late where a device, ranks or a changing budget
+ * run the program, and in phases behind the first; as after a failing swap file (QN_ERROR_IO) the
+ * parameters are then useless, as qn_engine_is_sound says: continue from a checkpoint. */
 QN_API qn_status qn_engine_run(qn_engine *engine, int program, const void *const *inputs);
 
 /* A result of a program's last run, by the order of qn_result, and its shape. Valid until the
@@ -214,8 +215,9 @@ QN_API qn_engine_input qn_engine_input_at(const qn_engine *engine, int program, 
 QN_API int64_t qn_engine_steps(const qn_engine *engine);
 QN_API int64_t qn_engine_accumulated(const qn_engine *engine);
 
-/* Whether the parameters are those after qn_engine_steps: false after a training program failed
- * while running, because it had already changed some, until a checkpoint is loaded. */
+/* Whether the parameters are those after qn_engine_steps, and finite: false after a training
+ * program failed when it had already changed some, or because some are no numbers, until a
+ * checkpoint is loaded. */
 QN_API bool qn_engine_is_sound(const qn_engine *engine);
 
 /* Sets the number of steps after the tensors were filled from a checkpoint. */

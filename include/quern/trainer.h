@@ -72,7 +72,7 @@ typedef struct qn_step_result {
 /* One training batch. x (batch,) + input, reals of the trainer's type; y (batch) int32_t classes,
  * or (batch, n_outputs) reals. NaN or infinity in x or y is QN_ERROR_ARGUMENT, names the sample,
  * and changes nothing: the next batch may follow. A loss that is not finite although they are is
- * QN_ERROR_NUMERIC and names the step; the weights are then of no use. */
+ * QN_ERROR_NUMERIC, names the step, and changes nothing either, but as qn_engine_run says. */
 QN_API qn_status qn_trainer_step(qn_trainer *trainer, const void *x, const void *y,
                                  qn_step_result *result);
 

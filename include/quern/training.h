@@ -76,6 +76,10 @@ typedef struct qn_training_options {
      * till then the run saves to FILE.unfinished, and a run that will have fewer is refused.
      * replaces_longer: such a file may be replaced at once. */
     bool replaces_longer;
+    /* Once not 0, which any thread or signal handler may make it, a step on the CPU ends between
+     * two operations, if it has changed nothing yet, and the run as if should_stop had said so. A
+     * step that has begun to update goes on to its end. Null: no such flag. */
+    const int *stop_flag;
 } qn_training_options;
 
 /* Copies options and texts. Fails if a file cannot be written, its disk is full, nothing can be

@@ -305,7 +305,7 @@ class TrainingOptions(Sized):
                 ("save", c_char_p), ("save_best", c_char_p), ("save_every", c_int64), ("total_steps", c_int64),
                 ("patience", c_int64), ("no_test", c_bool), ("user", c_void_p), ("should_stop", SHOULD_STOP),
                 ("tell", TELL), ("clock_ns", c_void_p), ("meter", c_void_p), ("is_standby", c_bool),
-                ("replaces_longer", c_bool)]
+                ("replaces_longer", c_bool), ("stop_flag", c_void_p)]
 
 
 class TrainingState(Structure):

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "os/heap.h"
 #include "os/os.h"
+#include "run/guard/guard.h"
 #include "run/inspect.h"
 #include "run/optimizer.h"
 #include "run/policy.h"
@@ -141,6 +142,7 @@ qn_status qn_engine_make_executor(qn_engine *e, qn_program *p) {
     qn_program_bind(p, &e->sums);
     if (p->hyper.id >= 0)
         qn_executor_bind(p->executor, p->hyper, e->memory.hyper);
+    qn_guard_mark(e, p);
     return QN_OK;
 }
 
@@ -174,6 +176,7 @@ static qn_status allocate_buffers(qn_engine *e) {
         e->memory.copy_bytes = 0;
     if (e->options.plan_only)
         e->memory.planned_bytes += e->store.block_bytes + e->sums.block_bytes;
+    QN_TRY(qn_guard_create(e));
     QN_TRY(qn_allocate(&e->shared, QN_HYPER_COUNT, sizeof(double), &e->memory.hyper));
     return allocate_planned(e, e->memory.copy_bytes, &e->memory.copies);
 }
@@ -305,6 +308,7 @@ void qn_engine_destroy(qn_engine *e) {
     qn_release(&e->shared, e->memory.hyper, QN_HYPER_COUNT, sizeof(double));
     qn_release(&e->shared, e->memory.copies, 1, e->memory.copy_bytes);
     qn_release(&e->allocator, e->planning.text.to, 1, e->planning.text.bytes);
+    qn_guard_destroy(e);
     qn_policies_destroy(e);
     qn_team_destroy(e->team);
     const qn_allocator *below = e->counter.below;
@@ -378,18 +382,21 @@ static void fill_hyper(qn_engine *e) {
     }
 }
 
+qn_status qn_engine_check_loss(const qn_engine *e, const qn_program *p, int i) {
+    const void *memory = qn_executor_get(p->executor, p->losses[i]);
+    const double loss =
+        e->options.real == QN_F64 ? *(const double *)memory : (double)*(const float *)memory;
+    if (isfinite(loss))
+        return QN_OK;
+    return qn_fail(QN_ERROR_NUMERIC,
+                   "step %lld: the loss is %g; lower the learning rate (set to %g, at this "
+                   "step %g), or clip gradients",
+                   (long long)e->run.steps + 1, loss, e->options.update.rate, qn_engine_rate(e));
+}
+
 static qn_status check_losses(const qn_engine *e, const qn_program *p) {
-    for (int i = 0; i < p->n_losses; i++) {
-        const void *memory = qn_executor_get(p->executor, p->losses[i]);
-        const double loss =
-            e->options.real == QN_F64 ? *(const double *)memory : (double)*(const float *)memory;
-        if (!isfinite(loss))
-            return qn_fail(QN_ERROR_NUMERIC,
-                           "step %lld: the loss is %g; lower the learning rate (set to %g, at this "
-                           "step %g), or clip gradients",
-                           (long long)e->run.steps + 1, loss, e->options.update.rate,
-                           qn_engine_rate(e));
-    }
+    for (int i = 0; i < p->n_losses; i++)
+        QN_TRY(qn_engine_check_loss(e, p, i));
     return QN_OK;
 }
 
@@ -401,9 +408,13 @@ static qn_status run_on_cpu(qn_engine *e, int program, uint64_t step, const qn_w
     const qn_program *p = qn_engine_get_program(e, program);
     const int32_t end = p->plan->n_steps;
     int32_t next = 0;
+    if (qn_guard_covers(e, p))
+        return qn_guard_run(e, p, step, watch, &e->run.is_spoiled);
+    const bool is_update = p->training || program == QN_PROGRAM_UPDATE;
+    const int *stop = e->run.may_spoil || !is_update ? e->run.stop : NULL;
     const qn_status status =
-        qn_executor_run_from(p->executor, &next, end, e->run.stop, e->options.seed, step, watch);
-    if (is_stopped(e) && (status != QN_OK || next < end))
+        qn_executor_run_from(p->executor, &next, end, stop, e->options.seed, step, watch);
+    if (stop && is_stopped(e) && (status != QN_OK || next < end))
         return qn_fail(QN_ERROR_INTERRUPTED, "stopped between two operations");
     return status;
 }
@@ -431,7 +442,7 @@ static qn_status run(qn_engine *e, int program, uint64_t step) {
     const qn_status status = e->run.events
                                  ? run_watched(e, program, step)
                                  : run_plan(e, program, step, qn_policies_watch(e, program));
-    if (status != QN_OK && p->training && !qn_policies_can_undo(e))
+    if (status != QN_OK && p->training && !qn_policies_can_undo(e) && e->run.is_spoiled)
         return qn_fail_within(status,
                               "step %lld failed after it had changed some parameters, which are "
                               "now invalid; continue from a checkpoint",
@@ -487,9 +498,10 @@ qn_status qn_engine_run(qn_engine *e, int program, const void *const *inputs) {
     if (!p->training)
         return run(e, program, 0);
     fill_hyper(e);
-    e->run.is_spoiled = true;
+    e->run.is_spoiled = true; /* unless the guard says otherwise */
     const qn_status status = run_batch(e, program);
-    e->run.is_spoiled = status != QN_OK && !qn_policies_can_undo(e);
+    e->run.is_spoiled = status != QN_OK && !qn_policies_can_undo(e) &&
+                        (e->run.is_spoiled || !qn_guard_are_finite(e));
     if (status != QN_OK && qn_policies_can_undo(e)) {
         qn_policies_undo_step(e);
         e->run.n_accumulated = 0;
@@ -532,8 +544,9 @@ void qn_engine_tell(const qn_engine *e, int level, const char *text) {
         e->options.log->write(e->options.log->user, level, text);
 }
 
-void qn_engine_stop_on(qn_engine *engine, const int *stop) {
+void qn_engine_stop_on(qn_engine *engine, const int *stop, bool may_spoil) {
     engine->run.stop = stop;
+    engine->run.may_spoil = may_spoil;
 }
 
 void qn_engine_watch(qn_engine *engine, qn_events *events) {

@@ -52,6 +52,21 @@ typedef struct qn_engine_planning {
     qn_engine_text text;
 } qn_engine_planning;
 
+/* What run/guard keeps of tensors of the store while a step may be given up: tensor: its index; at:
+ * offset of its copy. Copies (bytes) are null where the engine only plans. */
+typedef struct qn_guarded {
+    int tensor;
+    size_t at;
+} qn_guarded;
+
+typedef struct qn_guard {
+    int n;
+    size_t capacity, bytes;
+    qn_guarded *kept; /* (capacity), n used */
+    char *copies;
+    bool is_on;
+} qn_guard;
+
 /* Where training is, and who looks on. */
 typedef struct qn_engine_progress {
     int64_t steps, n_accumulated;
@@ -61,6 +76,7 @@ typedef struct qn_engine_progress {
     int n_team_threads, most_threads; /* of a limit; 0: none was ever set */
     qn_events *events;                /* where runs are recorded, or null */
     const int *stop;                  /* qn_engine_stop_on */
+    bool may_spoil;                   /* likewise */
 } qn_engine_progress;
 
 /* Invariants: 0 <= run.n_accumulated < options.update.accumulate; every program's outside values
@@ -81,8 +97,12 @@ struct qn_engine {
     qn_engine_memory memory;
     qn_engine_planning planning;
     qn_engine_progress run;
+    qn_guard guard;
     void *policies[QN_POLICIES]; /* their states; null: not in use */
 };
+
+/* QN_ERROR_NUMERIC: a loss of the run that has come so far is not finite. */
+qn_status qn_engine_check_loss(const qn_engine *engine, const qn_program *program, int loss);
 
 /* An executor for a program's plan, bound to what the engine holds; its arena is set later. */
 qn_status qn_engine_make_executor(qn_engine *engine, qn_program *program);

@@ -22,6 +22,7 @@ struct qn_executor {
     char **bases;          /* (n_storages), null: not bound yet */
     qn_lane_runner *lanes; /* null: one lane, or cores */
     qn_core_runner *cores; /* null: lanes are no cores */
+    qn_guard_marks marks;
 };
 
 static void *locate(const qn_executor *e, int32_t value) {
@@ -180,6 +181,14 @@ void qn_executor_bind(qn_executor *e, qn_value value, void *memory) {
 
 void *qn_executor_get(const qn_executor *e, qn_value value) {
     return locate(e, value.id);
+}
+
+void qn_executor_set_marks(qn_executor *e, qn_guard_marks marks) {
+    e->marks = marks;
+}
+
+qn_guard_marks qn_executor_get_marks(const qn_executor *e) {
+    return e->marks;
 }
 
 static void run_cores(qn_executor *e, int32_t *next, int32_t end, uint64_t seed, uint64_t step,

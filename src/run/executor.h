@@ -31,6 +31,15 @@ void qn_executor_bind(qn_executor *executor, qn_value value, void *memory);
 /* Where a value lies: a result after run. */
 void *qn_executor_get(const qn_executor *executor, qn_value value);
 
+/* Where a run may be given up: the steps before loss_end make the first loss, those before
+ * first_change change nothing that lasts but running means (run/guard). All 0: nobody has looked. */
+typedef struct qn_guard_marks {
+    int32_t loss_end, first_change;
+} qn_guard_marks;
+
+void qn_executor_set_marks(qn_executor *executor, qn_guard_marks marks);
+qn_guard_marks qn_executor_get_marks(const qn_executor *executor);
+
 /* Where a run is recorded, and as what. */
 typedef struct qn_watch {
     qn_events *events;

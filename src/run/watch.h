@@ -39,9 +39,10 @@ int qn_engine_lane_count(const qn_engine *engine);
  * recorded. Not while a program runs. Bits never depend on it. */
 void qn_engine_watch(qn_engine *engine, qn_events *events);
 
-/* From now on a step on the CPU ends between two operations once *stop is not zero, with
- * QN_ERROR_INTERRUPTED. Parameters are then those of no step, so it is for runs that keep none.
- * Schedules of --cores, changing budgets and ranks end with the step. Null: never. */
-void qn_engine_stop_on(qn_engine *engine, const int *stop);
+/* From now on a run on the CPU ends between two operations once *stop is not zero, with
+ * QN_ERROR_INTERRUPTED. A step of training ends so before its updates begin alone, and has changed
+ * nothing; later it goes on to its end, unless it may spoil: parameters are then those of no step.
+ * Changing budgets and ranks end with the step. Null: never. */
+void qn_engine_stop_on(qn_engine *engine, const int *stop, bool may_spoil);
 
 #endif

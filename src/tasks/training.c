@@ -9,8 +9,10 @@
 #include "base/status.h"
 #include "os/heap.h"
 #include "os/os.h"
+#include "run/watch.h"
 #include "tasks/best.h"
 #include "tasks/saving/saved_file.h"
+#include "tasks/tasks.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -74,10 +76,18 @@ static bool should_stop(void *user) {
     return t->o.should_stop && t->o.should_stop(t->o.user);
 }
 
+/* An environment has moved on when a step of its agent begins. */
+static const int *stop_flag(const qn_training *t) {
+    return t->o.task->kind == &qn_task_control ? NULL : t->o.stop_flag;
+}
+
 /* ---- saving ---- */
 
 static qn_status save(qn_training *t) {
-    QN_TRY(qn_task_check(t->o.task));
+    qn_engine_stop_on(engine_of(t), NULL, false); /* the check is short, and is to end */
+    const qn_status status = qn_task_check(t->o.task);
+    qn_engine_stop_on(engine_of(t), stop_flag(t), false);
+    QN_TRY(status);
     QN_TRY(qn_saved_file_save(&t->last, engine_of(t), t->o.settings, &t->state.saved_to));
     t->state.saved_step = steps_of(t);
     t->state.n_saved++;
@@ -249,10 +259,18 @@ static qn_status test_only(qn_training *t) {
 
 /* ---- the loop ---- */
 
+static qn_status tell_stopped(const qn_training *t) {
+    return qn_fail(QN_ERROR_INTERRUPTED, "stopped after step %lld of %lld", (long long)steps_of(t),
+                   (long long)t->state.total_steps);
+}
+
 static qn_status do_step(qn_training *t) {
     qn_metrics metrics;
     const int64_t begin_ns = now_ns(t);
-    QN_TRY(qn_task_step(t->o.task, &metrics));
+    const qn_status status = qn_task_step(t->o.task, &metrics);
+    if (status == QN_ERROR_INTERRUPTED)
+        return tell_stopped(t);
+    QN_TRY(status);
     if (t->o.meter)
         qn_meter_mark(t->o.meter);
     tell(t, (qn_training_event){
@@ -276,8 +294,7 @@ static qn_status finish_step(qn_training *t, int64_t step) {
         QN_TRY(save_between(t));
     if (!should_stop(t))
         return QN_OK;
-    return qn_fail(QN_ERROR_INTERRUPTED, "stopped after step %lld of %lld", (long long)step,
-                   (long long)t->state.total_steps);
+    return tell_stopped(t);
 }
 
 static qn_status train(qn_training *t) {
@@ -323,6 +340,7 @@ qn_status qn_training_run(qn_training *t) {
     t->begin_ns = t->saved_ns = now_ns(t);
     t->save_ns = guess_save_ns(t);
     const bool has_steps = t->state.first_step < t->state.total_steps && !is_patience_over(t);
+    qn_engine_stop_on(engine_of(t), stop_flag(t), false);
     const qn_status status = has_steps ? train(t) : test_only(t);
     if (status != QN_OK)
         return rescue(t, status);

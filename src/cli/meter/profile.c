@@ -247,7 +247,7 @@ static void tell_repeat(const profile *p, double others, int64_t n_done) {
 static qn_status measure(profile *p) {
     const int64_t most = arguments_count(p->t.a, "repeat");
     qn_interrupt_watch(EXIT_FAILED);
-    qn_engine_stop_on(qn_task_engine(p->t.s.task), qn_interrupt_flag());
+    qn_engine_stop_on(qn_task_engine(p->t.s.task), qn_interrupt_flag(), true);
     if (p->is_inference)
         QN_TRY(train_before(p));
     if (!arguments_flag(p->t.a, "meter"))

@@ -394,6 +394,7 @@ static qn_status create(training *t) {
                                         .no_test = !arguments_flag(t->a, "test"),
                                         .user = t,
                                         .should_stop = should_stop,
+                                        .stop_flag = qn_interrupt_flag(),
                                         .tell = note,
                                         .is_standby = qn_ranks_own(t->s.engine.ranks) > 0};
     return qn_training_create(&wanted, &t->run);

@@ -342,6 +342,40 @@ static void test_bad_samples(void) {
     }
 }
 
+/* The same of samples that are numbers, with a loss that is none: weights and running means are as
+ * before, and the steps around them give the bits that they give without them. */
+static void check_overflow(qn_trainer_options o) {
+    static batch b, large;
+    double loss;
+    const uint64_t hash = train(&o, 4, &loss);
+    qn_trainer *trainer = make(&o);
+    qn_step_result result = {0};
+    fill(&large, &o, 0);
+    for (int i = 0; i < MAX_X; i++)
+        large.x[i] = 3e38f;
+    for (int64_t i = 0; qn_trainer_steps(trainer) < 4; i++) {
+        const uint64_t before = hash_of(trainer);
+        CHECK_FAILS(qn_trainer_step(trainer, large.x, large.y, &result), QN_ERROR_NUMERIC,
+                    "nothing was changed");
+        CHECK(qn_engine_is_sound(qn_trainer_engine(trainer)) && hash_of(trainer) == before);
+        fill(&b, &o, i);
+        CHECK_OK(qn_trainer_step(trainer, b.x, b.y, &result));
+    }
+    CHECK(result.loss == loss && hash_of(trainer) == hash);
+    qn_trainer_destroy(trainer);
+}
+
+static void test_overflow(void) {
+    for (int i = 0; i < 6; i++) {
+        qn_trainer_options o = qn_trainer_options_for(&small_conv);
+        o.engine.n_threads = i < 3 ? 1 : 2;
+        o.engine.update.accumulate = i % 3 == 1 ? 2 : 1;
+        o.engine.update.clip_norm = i % 3 == 2 ? 0.5 : 0;
+        o.engine.cores = i == 5 ? QN_CORES_MEASURED : QN_CORES_ONE_BY_ONE;
+        check_overflow(o);
+    }
+}
+
 /* The same of targets that are numbers. */
 static void test_bad_targets(void) {
     static batch b;
@@ -379,6 +413,7 @@ int main(void) {
     test_evaluation();
     test_bad_input();
     test_bad_samples();
+    test_overflow();
     test_bad_targets();
     test_memory();
     test_learns();

@@ -9,7 +9,10 @@
 #include "quern/quern.h"
 
 #include <limits.h>
+#include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 static char root[] = "/tmp/quern-test-training-XXXXXX";
@@ -146,6 +149,48 @@ static void check_going_on(const setup *s) {
     CHECK(are_equal(whole, stopped));
 }
 
+/* Stopped by signals wherever they come, between two operations of a step too: what goes on comes to
+ * the same bits. */
+static volatile int signal_flag;
+
+static void raise_flag(int number) {
+    (void)number;
+    signal_flag = 1;
+}
+
+static void check_signals(const setup *s) {
+    char whole[PATH_MAX], stopped[PATH_MAX];
+    qn_status status = QN_ERROR_INTERRUPTED;
+    run r;
+    snprintf(whole, sizeof whole, "%s", in_root("whole-signals"));
+    snprintf(stopped, sizeof stopped, "%s", in_root("stopped-signals"));
+    (void)unlink(stopped);
+    open_run(&r, s, NULL, NULL);
+    qn_training_options o = options_of(&r, whole);
+    CHECK_OK(train(&r, &o));
+    close_run(&r);
+    signal(SIGALRM, raise_flag);
+    for (int i = 0; status == QN_ERROR_INTERRUPTED && i < 24; i++) {
+        const struct itimerval soon = {.it_value = {.tv_usec = 400 << i / 2}};
+        open_run(&r, s, NULL, NULL);
+        if (qn_path_is_file(stopped))
+            CHECK_OK(qn_task_load(r.task, stopped, true));
+        o = options_of(&r, stopped);
+        o.stop_flag = (const int *)(uintptr_t)&signal_flag;
+        signal_flag = i == 0;
+        CHECK(setitimer(ITIMER_REAL, &soon, NULL) == 0);
+        status = train(&r, &o);
+        if (status != QN_ERROR_INTERRUPTED)
+            CHECK_OK(status);
+        CHECK(i > 0 || (status == QN_ERROR_INTERRUPTED && r.n_steps == 0));
+        CHECK(status != QN_ERROR_INTERRUPTED || qn_engine_is_sound(qn_task_engine(r.task)));
+        CHECK(setitimer(ITIMER_REAL, &(struct itimerval){.it_value = {0}}, NULL) == 0);
+        close_run(&r);
+    }
+    CHECK_OK(status);
+    CHECK(are_equal(whole, stopped));
+}
+
 /* Stopped while its end is measured: the last step is saved before anybody knows how good it is.
  * The run that goes on finds out, and keeps the best weights. */
 static void check_stopped_at_end(void) {
@@ -196,7 +241,17 @@ static void check_spoiled(void) {
     open_run(&r, &setups[0], "lr", "1e12");
     qn_training_options o = options_of(&r, in_root("spoiled"));
     CHECK(qn_engine_is_sound(qn_task_engine(r.task)));
-    CHECK_FAILS(train(&r, &o), QN_ERROR_NUMERIC, "step");
+    CHECK_FAILS(train(&r, &o), QN_ERROR_NUMERIC, "nothing was changed"); /* by the failed step */
+    CHECK(qn_engine_is_sound(qn_task_engine(r.task)));
+    CHECK(!qn_path_is_file(in_root("spoiled"))); /* the loss of such weights is not finite */
+    close_run(&r);
+    open_run(&r, &setups[0], NULL, NULL);
+    o = options_of(&r, in_root("spoiled"));
+    qn_stored_tensor tensor = {0};
+    for (int i = 0; !tensor.trainable; i++)
+        tensor = qn_engine_tensor_at(qn_task_engine(r.task), i);
+    *(float *)tensor.data = NAN;
+    CHECK_FAILS(train(&r, &o), QN_ERROR_NUMERIC, "not finite any more");
     CHECK(!qn_engine_is_sound(qn_task_engine(r.task)));
     CHECK(!qn_path_is_file(in_root("spoiled")));
     CHECK_FAILS(qn_checkpoint_save(qn_task_engine(r.task), NULL, in_root("spoiled")),
@@ -262,6 +317,8 @@ int main(void) {
     for (int i = 0; i < N_SETUPS; i++)
         check_going_on(&setups[i]);
     check_stopped_at_end();
+    check_signals(&setups[0]);
+    check_signals(&setups[1]);
     check_time(s / 10, 0, 6, 8);     /* 400 s: 5, 10, 20, 40, 80, 160, 280 s */
     check_time(10 * s, 0, 20, 40);   /* a checkpoint takes 10 s: every 1000 s of 40000 */
     check_time(10 * s, -1, 0, 0);    /* none but the last */
