@@ -1,9 +1,11 @@
 """Whatever ends a run, what was trained is there: errors that leave the weights sound, signals, output that nobody
 reads. The command that is printed goes on from it."""
+import math
 import os
 import re
 import shlex
 import signal
+import struct
 import subprocess
 import time
 import unittest
@@ -45,6 +47,18 @@ class Rescue(quern.Case):
 
 
 class Errors(Rescue):
+    def test_overflow(self):
+        """A finite sample whose loss is not finite ends the run; the checkpoint of the step before stays as it was."""
+        samples = [float((i + j) % 7) for i in range(64) for j in range(4)]
+        samples[37 * 4] = 3e38
+        quern.write_npy(self.folder / "x.npy", "<f4", (64, 4), struct.pack("<256f", *samples))
+        quern.write_npy(self.folder / "y.npy", "<i4", (64,), struct.pack("<64i", *(i % 2 for i in range(64))))
+        run = self.fails(1, "train", "mlp", "--data", "npy:x.npy,y.npy", "--batch", 8, "--epochs", 2, "--no-test",
+                         "--checkpoint-every", 1, "--save", "w", says=["loss is"])
+        self.assertEqual(self.step(), int(re.search(r"holds the checkpoint of step (\d+)", run.errors).group(1)))
+        weights = quern.weights_of(self.folder / "w")
+        self.assertTrue(all(math.isfinite(w) for w, in struct.iter_unpack("<f", weights)))
+
     def test_images(self):
         """Images that could be read when training began: cut short, empty, gone."""
         for kind, broken in (("cut", lambda p: p.write_bytes(p.read_bytes()[:100])),

@@ -67,6 +67,17 @@ class Case(unittest.TestCase):
 
 
 class Fit(Case):
+    def test_overflow(self):
+        """A finite sample whose loss is not finite ends fit with an error, and the model is as it was."""
+        model = self.trained()
+        wanted = model.predict(self.x)
+        large = self.x.copy()
+        large[7] = 3e38
+        with self.assertRaisesRegex(quern.NumericError, "nothing was changed"):
+            model.fit(large, self.y, **SHORT | {"batch": N})
+        np.testing.assert_array_equal(model.predict(self.x), wanted)
+        model.fit(self.x, self.y, **SHORT)
+
     def test_names(self):
         wanted = self.trained((self.x, self.y), validation=(self.x[:20], self.y[:20])).predict(self.x)
         more = {key: value for key, value in SHORT.items() if key not in ("batch", "lr")}

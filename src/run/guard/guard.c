@@ -164,7 +164,7 @@ static qn_status refuse(const qn_engine *e) {
     snprintf(text, sizeof text, "%s", qn_error_message());
     return qn_fail(QN_ERROR_NUMERIC, "%s; %s", text,
                    qn_guard_are_finite(e)
-                       ? "nothing was changed: another batch may follow"
+                       ? "or leave a sample out that is too large; nothing was changed"
                        : "parameters are not finite any more: continue from a checkpoint");
 }
 
