@@ -32,7 +32,8 @@ void qn_executor_bind(qn_executor *executor, qn_value value, void *memory);
 void *qn_executor_get(const qn_executor *executor, qn_value value);
 
 /* Where a run may be given up: the steps before loss_end make the first loss, those before
- * first_change change nothing that lasts but running means (run/guard). All 0: nobody has looked. */
+ * first_change change nothing that lasts but running means (run/guard). All 0: nobody has looked.
+ */
 typedef struct qn_guard_marks {
     int32_t loss_end, first_change;
 } qn_guard_marks;

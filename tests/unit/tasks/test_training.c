@@ -149,8 +149,8 @@ static void check_going_on(const setup *s) {
     CHECK(are_equal(whole, stopped));
 }
 
-/* Stopped by signals wherever they come, between two operations of a step too: what goes on comes to
- * the same bits. */
+/* Stopped by signals wherever they come, between two operations of a step too: what goes on comes
+ * to the same bits. */
 static volatile int signal_flag;
 
 static void raise_flag(int number) {
