@@ -4,6 +4,7 @@ trained, resumed and loaded, and what is refused. The model is made here, by rul
 import json
 import math
 import os
+import struct
 import unittest
 
 import numpy as np
@@ -56,6 +57,40 @@ def losses_of(w, tokens, length):
         rows = rows - rows.max(-1, keepdims=True)
         losses += list(np.log(np.exp(rows).sum(-1)) - rows[np.arange(len(labels)), labels])
     return losses
+
+
+def read_adapters(path):
+    """The pairs and tensors of a GGUF file of texts and floats."""
+    with open(path, "rb") as file:
+        data = file.read()
+    at = 24
+    magic, version, n_tensors, n_pairs = struct.unpack_from("<4sIQQ", data)
+    assert (magic, version) == (b"GGUF", 3)
+    pairs, tensors = {}, {}
+
+    def take(form):
+        nonlocal at
+        found = struct.unpack_from("<" + form, data, at)
+        at += struct.calcsize("<" + form)
+        return found
+
+    def take_text():
+        return take(f"{take('Q')[0]}s")[0].decode()
+    for _ in range(n_pairs):
+        key = take_text()
+        pairs[key] = take_text() if take("I")[0] == 8 else take("f")[0]
+    places = {}
+    for _ in range(n_tensors):
+        name = take_text()
+        shape = take(f"{take('I')[0]}Q")[::-1]
+        kind, offset = take("IQ")
+        assert kind == 0 and offset % 32 == 0
+        places[name] = shape, offset
+    begin = at + -at % 32
+    for name, (shape, offset) in places.items():
+        count = int(np.prod(shape))
+        tensors[name] = np.frombuffer(data, "<f4", count, begin + offset).reshape(shape).astype(np.float64)
+    return pairs, tensors
 
 
 def names_of(path):
@@ -148,6 +183,27 @@ class LanguageRuns(quern.Case):
         drawn = [self.run_quern("sample", "n.gguf", *more, "--prompt", "abc ", "--tokens", 20, "--temperature", 0).output
                  for more in ((), ("--weights", "whole.st"))]
         self.assertNotEqual(drawn[0], drawn[1])
+
+    def test_exported(self):
+        """W + alpha / rank B A, by the adapters of the file, gives the loss that quern gives."""
+        self.train("--lora", "rank=4,alpha=6", "--lr", 0.01, "--warmup", 0, "--steps", 8, "--save", "a.st", "--no-test")
+        self.run_quern("export", "m.gguf", "--weights", "a.st", "--out", "a.gguf")
+        pairs, adapters = read_adapters(self.folder / "a.gguf")
+        self.assertEqual(pairs, {"general.type": "adapter", "general.architecture": "llama", "adapter.type": "lora",
+                                 "adapter.lora.alpha": 6.0})
+        w = values_of(self.tensors)
+        for name in [n for n in w if n + ".lora_a" in adapters]:
+            w[name] = w[name] + 6 / 4 * adapters[name + ".lora_b"] @ adapters[name + ".lora_a"]
+        self.assertEqual(len(adapters), 2 * 14)
+        losses = losses_of(w, self.tokens_of("t.txt"), 24)
+        (self.folder / "u.txt").write_text(TEXT)
+        found = self.evaluate("--weights", "a.st", "--data", "text:u.txt", "--length", 24)
+        self.assertEqual(found["samples"], len(losses))
+        self.assertAlmostEqual(found["loss"], np.mean(losses), delta=5e-5)
+        plain = losses_of(values_of(self.tensors), self.tokens_of("t.txt"), 24)
+        self.assertGreater(abs(np.mean(plain) - np.mean(losses)), 0.01)
+        self.fails(2, "export", "m.gguf", "--weights", "a.st", "--out", "a.onnx", says=("FILE.gguf",))
+        self.fails(2, "export", "m.gguf", "--out", "b.gguf", says=("only adapters are exported",))
 
     def test_parts(self):
         for part, there, missing in (("attn", "attn_q", "ffn_up"), ("mlp", "ffn_up", "attn_q")):

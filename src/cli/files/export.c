@@ -3,6 +3,7 @@
 #include "base/print.h"
 #include "base/status.h"
 #include "cli/commands.h"
+#include "cli/files/export_language.h"
 #include "cli/model.h"
 #include "cli/session.h"
 #include "cli/terminal.h"
@@ -317,6 +318,8 @@ static qn_status export(const arguments *a, exported *x) {
     model_read_kept(x->metadata);
     x->options.size = sizeof x->options;
     QN_TRY(model_find(a->words[0], data, &x->options.model));
+    if (strcmp(qn_task_of(x->options.model), "tokens") == 0)
+        return export_language(x->options.model, x->metadata, weights, out);
     x->options.is_outside = arguments_flag(a, "outside");
     if (!weights && arguments_get(a, "numerics"))
         return qn_fail(QN_ERROR_ARGUMENT, "--numerics needs --weights of a trained network");
@@ -350,6 +353,7 @@ const command command_export = {
     .most_words = 1,
     .summary = "Write a network with its weights as an ONNX file",
     .description =
+        "Of a language model's file, its adapters go into a GGUF file for llama.cpp.\n"
         "The file holds the network for inference, with images as (N, C, H, W), the names of\n"
         "layers and weights, and dropout nodes, which runtimes ignore. It also stores the\n"
         "vocabulary of a text model, so that quern can train and evaluate it further, and the\n"
