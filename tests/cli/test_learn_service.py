@@ -137,6 +137,26 @@ class LearnService(quern.Case):
         for model in ((), ("--model", "copy.safetensors"), ("--model", "d/model.safetensors")):
             self.run_quern(*start, *model)
 
+    def test_hostile_store(self):
+        """A store that would run something of its own is refused by every action, and stays as it was."""
+        self.run_quern("learn", "start", "d", "--model", "mine.safetensors", "--data", "images:inbox",
+                       "--when", "night:3-3.01", "--once", "--threads", 1)
+        good = self.bytes_of("d/learn.db")
+        for made in ("TRIGGER t AFTER INSERT ON log BEGIN DELETE FROM sample; END", "VIEW v AS SELECT * FROM sample"):
+            with contextlib.closing(sqlite3.connect(self.folder / "d/learn.db")) as store:
+                store.execute(f"CREATE {made}")
+                store.commit()
+            bad = self.bytes_of("d/learn.db")
+            for action in (("start", "d", "--data", "images:inbox", "--once"), ("status", "d"), ("samples", "d"),
+                           ("versions", "d"), ("log", "d"), ("undo", "d"), ("forget", "d", 1)):
+                self.fails(1, "learn", *action, says=["quern did not make it"])
+            self.assertEqual(self.bytes_of("d/learn.db"), bad)
+            (self.folder / "d/learn.db").write_bytes(good)
+
+    def test_refused_start(self):
+        self.fails(1, "learn", "start", "e", "--data", "images:inbox", "--model", "mine.safetensors", "--memory", "1M")
+        self.assertFalse((self.folder / "e").exists())
+
     def test_refused(self):
         for arguments, says in ((("start", "d"), "--data images:INBOX"),
                                 (("start", "d", "--data", "images:nowhere"), "images:DIR"),
