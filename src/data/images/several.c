@@ -117,6 +117,7 @@ static void compact(qn_image_list *list) {
 
 static qn_status join_list(qn_source_base *base, qn_image_list *list, const int32_t *numbers,
                            const qn_table *table, int64_t *n_joined) {
+    const size_t n = list->n;
     place *order;
     list->n_words = ((size_t)table->n_targets + BITS - 1) / BITS;
     list->labels =
@@ -124,18 +125,18 @@ static qn_status join_list(qn_source_base *base, qn_image_list *list, const int3
     if (!list->labels)
         return QN_ERROR_MEMORY;
     memset(list->labels, 0, list->n * list->n_words * sizeof *list->labels);
-    QN_TRY(qn_allocate(base->options.allocator, list->n, sizeof *order, &order));
-    for (size_t i = 0; i < list->n; i++) {
+    QN_TRY(qn_allocate(base->options.allocator, n, sizeof *order, &order));
+    for (size_t i = 0; i < n; i++) {
         const int32_t class = list->entries[i].class;
         const int label = class >= 0 ? numbers[class] : -1;
         order[i] = (place){list->entries[i].content, i};
         if (label >= 0)
             list->labels[i * list->n_words + (size_t)label / BITS] |= UINT64_C(1) << label % BITS;
     }
-    qsort(order, list->n, sizeof *order, by_content);
+    qsort(order, n, sizeof *order, by_content);
     *n_joined += gather(list, order);
     compact(list);
-    qn_release(base->options.allocator, order, list->n, sizeof *order);
+    qn_release(base->options.allocator, order, n, sizeof *order);
     return QN_OK;
 }
 
