@@ -3,7 +3,6 @@
 
 #include "base/print.h"
 #include "cli/json.h"
-#include "cli/terminal.h"
 #include "tensor/tensor.h"
 
 #include <stdarg.h>
@@ -32,7 +31,7 @@ static const char *separator_name(char separator) {
                               : "blanks";
 }
 
-static void print_table(const qn_data_facts *f) {
+static void print_table(const qn_data_facts *f, const look_lines *to) {
     char line[LINE] = "";
     if (!f->separator)
         return;
@@ -42,10 +41,10 @@ static void print_table(const qn_data_facts *f) {
         append(line, ", %s", f->has_header == QN_ANSWER_YES ? "a header" : "no header");
     if (f->encoding)
         append(line, ", %s", f->encoding);
-    terminal_print(2, "%s", line);
+    look_put(to, "%s", line);
 }
 
-static void print_columns(const qn_data_facts *f) {
+static void print_columns(const qn_data_facts *f, const look_lines *to) {
     char line[LINE] = "";
     if (f->n_columns == 0)
         return;
@@ -60,10 +59,10 @@ static void print_columns(const qn_data_facts *f) {
     }
     if (f->n_columns > MOST_COLUMNS)
         append(line, ", and %zu more", f->n_columns - MOST_COLUMNS);
-    terminal_print(2, "%s", line);
+    look_put(to, "%s", line);
 }
 
-static void print_counts(const char *name, const qn_count_facts *facts) {
+static void print_counts(const char *name, const qn_count_facts *facts, const look_lines *to) {
     char line[LINE] = "";
     for (size_t i = 0; i < facts->n; i++) {
         const qn_count_fact *c = &facts->list[i];
@@ -72,10 +71,10 @@ static void print_counts(const char *name, const qn_count_facts *facts) {
             append(line, " (%s)", c->why);
     }
     if (facts->n > 0)
-        terminal_print(2, "%s:%s", name, line);
+        look_put(to, "%s:%s", name, line);
 }
 
-static void print_samples(const qn_data_source *source) {
+static void print_samples(const qn_data_source *source, const look_lines *to) {
     const qn_data_facts *f = source->facts;
     char shape[QN_SHAPE_TEXT], line[LINE] = "";
     if (source->sample.rank == 3 && source->sample.dims[0] == 0) {
@@ -88,10 +87,10 @@ static void print_samples(const qn_data_source *source) {
         append(line, ", %s in the file", f->element);
     if (f->axes)
         append(line, ", axes %s", f->axes);
-    terminal_print(2, "%s", line);
+    look_put(to, "%s", line);
 }
 
-static void print_target(const qn_data_source *source) {
+static void print_target(const qn_data_source *source, const look_lines *to) {
     const qn_data_facts *f = source->facts;
     char line[LINE] = "target: ";
     if (f->target)
@@ -105,31 +104,31 @@ static void print_target(const qn_data_source *source) {
         append(line, "%s", qn_target_kind_name(f->target_kind));
     if (f->target_why)
         append(line, " (%s)", f->target_why);
-    terminal_print(2, "%s", line);
+    look_put(to, "%s", line);
 }
 
-static void print_split(const qn_data_source *source) {
+static void print_split(const qn_data_source *source, const look_lines *to) {
     char line[LINE] = "";
     append(line, "split: %lld to train on", (long long)source->n_samples[QN_TRAIN]);
     if (source->n_samples[QN_VALIDATION] > 0)
         append(line, ", %lld to validate", (long long)source->n_samples[QN_VALIDATION]);
     append(line, ", %lld to test, by %s", (long long)source->n_samples[QN_TEST],
            source->facts->split_by);
-    terminal_print(2, "%s", line);
+    look_put(to, "%s", line);
 }
 
-void facts_print(const qn_data_source *source) {
+void facts_print(const qn_data_source *source, const look_lines *to) {
     const qn_data_facts *f = source->facts;
-    print_table(f);
-    print_columns(f);
-    print_samples(source);
-    print_counts("formats", &f->formats);
-    print_counts("sizes", &f->sizes);
-    print_target(source);
-    print_split(source);
-    print_counts("left out", &f->dropped);
+    print_table(f, to);
+    print_columns(f, to);
+    print_samples(source, to);
+    print_counts("formats", &f->formats, to);
+    print_counts("sizes", &f->sizes, to);
+    print_target(source, to);
+    print_split(source, to);
+    print_counts("left out", &f->dropped, to);
     for (size_t i = 0; i < f->n_notes; i++)
-        terminal_print(2, "note: %s", f->notes[i]);
+        look_put(to, "note: %s", f->notes[i]);
 }
 
 /* ---- JSON ---- */

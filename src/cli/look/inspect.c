@@ -5,6 +5,7 @@
 #include "cli/data_name.h"
 #include "cli/json.h"
 #include "cli/look/facts.h"
+#include "cli/look/page.h"
 #include "cli/look/reading.h"
 #include "cli/look/samples.h"
 #include "cli/look/weights.h"
@@ -48,6 +49,12 @@ static const option options[] = {
      .kind = OPTION_FLAG,
      .fallback = "no",
      .help = "stop at unreadable images instead of skipping them"},
+    {.name = "html",
+     .kind = OPTION_TARGET,
+     .makes = QN_OWN_PAGE,
+     .argument = "FILE",
+     .otherwise = "none",
+     .help = "write a page with the same, pictures of each class, and values of columns"},
     {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "print a JSON object"},
 };
 
@@ -102,25 +109,54 @@ static void print_warning(void *context, const char *text) {
     terminal_print(2, "warning: %s", text);
 }
 
-static qn_status show(const arguments *a, inspection *in) {
-    qn_data_source *source = &in->source;
+/* Lines that go to the terminal and to the page. */
+static void put_both(void *context, const char *line) {
+    look_terminal.put(look_terminal.context, line);
+    page_put(context, line);
+}
+
+static void print_lines(inspection *in, const qn_look *look, const look_lines *to) {
+    facts_print(&in->source, to);
+    samples_print(&in->source, look, false, to);
+}
+
+static qn_status show_json(inspection *in, const qn_look *look, const look_lines *to) {
+    json_begin();
+    json_text("event", "data");
+    facts_add_json(&in->source);
+    samples_add_json(&in->source, look);
+    const qn_status status = weights_print(&in->weights, in->settings, &in->source, look, true, to);
+    json_end();
+    return status;
+}
+
+static qn_status show_look(const arguments *a, inspection *in, const qn_look *look) {
+    const char *html = arguments_get(a, "html");
+    const bool is_json = arguments_flag(a, "json");
+    page p = {.document = NULL};
+    if (html)
+        QN_TRY(page_begin(&p, &in->source, look));
+    const look_lines to = {!html ? look_terminal.put : is_json ? page_put : put_both, &p};
     qn_status status;
-    const qn_look_options how = {source->preparation.sample, MOST_COMPARED};
+    if (html || !is_json)
+        print_lines(in, look, &to);
+    if (!is_json)
+        samples_warn(&in->source, look, (samples_known){false, false}, print_warning, NULL);
+    if (is_json)
+        status = show_json(in, look, html ? &to : NULL);
+    else
+        status = weights_print(&in->weights, in->settings, &in->source, look, false, &to);
+    const qn_status written = page_finish(&p, status == QN_OK ? html : NULL);
+    if (status == QN_OK && written == QN_OK && html && !is_json)
+        terminal_print(2, "saved to %s", html);
+    return status == QN_OK ? written : status;
+}
+
+static qn_status show(const arguments *a, inspection *in) {
+    const qn_look_options how = {in->source.preparation.sample, MOST_COMPARED};
     qn_look look;
-    QN_TRY(qn_look_at(NULL, source, &how, &look));
-    if (arguments_flag(a, "json")) {
-        json_begin();
-        json_text("event", "data");
-        facts_add_json(source);
-        samples_add_json(source, &look);
-        status = weights_print(&in->weights, in->settings, source, &look, true);
-        json_end();
-    } else {
-        facts_print(source);
-        samples_print(source, &look, false);
-        samples_warn(source, &look, (samples_known){false, false}, print_warning, NULL);
-        status = weights_print(&in->weights, in->settings, source, &look, false);
-    }
+    QN_TRY(qn_look_at(NULL, &in->source, &how, &look));
+    const qn_status status = show_look(a, in, &look);
     qn_look_deinit(&look);
     return status;
 }

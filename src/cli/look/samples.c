@@ -3,7 +3,7 @@
 
 #include "base/print.h"
 #include "cli/json.h"
-#include "cli/terminal.h"
+#include "data/columns.h"
 #include "data/facts.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static qn_split judged_split(const qn_data_source *source) {
                                                   : QN_TRAIN;
 }
 
-static const char *class_name(const qn_data_source *source, int class, char text[24]) {
+const char *samples_class_name(const qn_data_source *source, int class, char text[24]) {
     const qn_preparation *p = &source->preparation;
     if (p->class_names && class < p->n_classes)
         return p->class_names[class];
@@ -29,83 +29,109 @@ static const char *class_name(const qn_data_source *source, int class, char text
     return text;
 }
 
+const char *samples_label_name(const qn_data_source *source, int label, char text[24]) {
+    const qn_table *table = source->preparation.table;
+    if (table && label < table->n_targets)
+        return table->targets[label];
+    snprintf(text, 24, "%d", label);
+    return text;
+}
+
 /* ---- lines ---- */
 
-static void print_classes(const qn_data_source *source, const qn_look *k) {
+static void print_classes(const qn_data_source *source, const qn_look *k, const look_lines *to) {
     char line[TEXT] = "classes:", text[24];
     for (int i = 0; i < k->n_classes && i < MOST_CLASSES; i++) {
         const size_t used = strlen(line);
         qn_print(line + used, sizeof line - used, "%s %.60s %lld", i ? "," : "",
-                 class_name(source, i, text), (long long)k->counts[i]);
+                 samples_class_name(source, i, text), (long long)k->counts[i]);
     }
     if (k->n_classes > MOST_CLASSES) {
         const size_t used = strlen(line);
         qn_print(line + used, sizeof line - used, ", and %d more", k->n_classes - MOST_CLASSES);
     }
-    terminal_print(2, "%s (training samples)", line);
+    look_put(to, "%s (training samples)", line);
 }
 
-static void print_knowing_nothing(const qn_data_source *source, const qn_look *k) {
+/* Labels, of which a sample may have several. */
+static void print_labels(const qn_data_source *source, const qn_look *k, const look_lines *to) {
+    const qn_split split = source->n_samples[QN_TRAIN] > 0 ? QN_TRAIN : QN_TEST;
+    char line[TEXT] = "labels:", text[24];
+    for (int i = 0; i < k->n_labels && i < MOST_CLASSES; i++) {
+        const size_t used = strlen(line);
+        qn_print(line + used, sizeof line - used, "%s %.60s %lld", i ? "," : "",
+                 samples_label_name(source, i, text),
+                 (long long)k->counts[split * k->n_labels + i]);
+    }
+    if (k->n_labels > MOST_CLASSES) {
+        const size_t used = strlen(line);
+        qn_print(line + used, sizeof line - used, ", and %d more", k->n_labels - MOST_CLASSES);
+    }
+    look_put(to, "%s (%s samples); of all samples %lld have several, %lld have none", line,
+             split_names[split], (long long)k->n_several, (long long)k->n_bare);
+}
+
+static void print_knowing_nothing(const qn_data_source *source, const qn_look *k,
+                                  const look_lines *to) {
     const qn_split split = judged_split(source);
     char common[24], rare[24];
     const qn_split counted = source->n_samples[QN_TRAIN] > 0 ? QN_TRAIN : QN_TEST;
     const int64_t *counts = k->counts + counted * k->n_classes;
     if (k->n_classes == 0) {
-        terminal_print(2,
-                       "target: from %.6g to %.6g, mean %.6g; always answering the mean has an "
-                       "error (RMSE) of %.6g on the %s samples",
-                       k->least, k->most, k->mean, k->by_mean[split], split_names[split]);
+        look_put(to,
+                 "target: from %.6g to %.6g, mean %.6g; always answering the mean has an "
+                 "error (RMSE) of %.6g on the %s samples",
+                 k->least, k->most, k->mean, k->by_mean[split], split_names[split]);
         return;
     }
-    terminal_print(2,
-                   "classes: from %lld samples (%.60s) to %lld (%.60s); always answering %.60s is "
-                   "right for %.2f %% of the %s samples",
-                   (long long)counts[k->rarest], class_name(source, k->rarest, rare),
-                   (long long)counts[k->commonest], class_name(source, k->commonest, common),
-                   class_name(source, k->commonest, common), 100 * k->by_commonest[split],
-                   split_names[split]);
+    look_put(to,
+             "classes: from %lld samples (%.60s) to %lld (%.60s); always answering %.60s is "
+             "right for %.2f %% of the %s samples",
+             (long long)counts[k->rarest], samples_class_name(source, k->rarest, rare),
+             (long long)counts[k->commonest], samples_class_name(source, k->commonest, common),
+             samples_class_name(source, k->commonest, common), 100 * k->by_commonest[split],
+             split_names[split]);
 }
 
-void samples_print(const qn_data_source *source, const qn_look *look, bool is_short) {
+void samples_print(const qn_data_source *source, const qn_look *look, bool is_short,
+                   const look_lines *to) {
     if (look->n_classes > 0 && !is_short)
-        print_classes(source, look);
-    print_knowing_nothing(source, look);
+        print_classes(source, look, to);
+    if (look->n_labels > 0)
+        print_labels(source, look, to);
+    else
+        print_knowing_nothing(source, look, to);
     if (is_short)
         return;
-    terminal_print(2,
-                   "compared: %lld samples%s; %lld test or validation samples are training "
-                   "samples, too",
-                   (long long)look->n_compared, look->is_part ? ", the first of each part" : "",
-                   (long long)look->n_across);
+    look_put(to,
+             "compared: %lld samples%s; %lld test or validation samples are training "
+             "samples, too",
+             (long long)look->n_compared, look->is_part ? ", the first of each part" : "",
+             (long long)look->n_across);
 }
 
 /* ---- warnings ---- */
 
-/* Names of columns: those of the table where its numbers are its columns, one by one. */
+/* Names of columns of a table, else numbers from 1. */
 static void name_columns(const qn_data_source *source, const qn_look_columns *columns,
                          char text[TEXT]) {
-    const qn_data_facts *f = source->facts;
-    size_t n_used = 0;
-    const char *names[QN_LOOK_NAMED] = {NULL};
-    for (size_t i = 0; f && i < f->n_columns; i++) {
-        const qn_column_fact *c = &f->columns[i];
-        if (c->left_out || strncmp(c->kind, "target", 6) == 0)
-            continue;
-        for (int k = 0; k < QN_LOOK_NAMED && k < columns->n; k++)
-            if (columns->first[k] == (int64_t)n_used)
-                names[k] = c->name;
-        n_used++;
-    }
+    const qn_table *table = source->preparation.table;
     text[0] = 0;
     for (int k = 0; k < QN_LOOK_NAMED && k < columns->n; k++) {
         const size_t used = strlen(text);
-        const bool is_named = n_used == (size_t)source->sample.dims[0] && names[k];
-        if (is_named)
-            qn_print(text + used, TEXT - used, "%s%.60s", k ? ", " : "", names[k]);
+        const int column = table ? qn_table_column_of(table, columns->first[k]) : -1;
+        if (column >= 0)
+            qn_print(text + used, TEXT - used, "%s%.60s", k ? ", " : "",
+                     table->columns[column].name);
         else
             qn_print(text + used, TEXT - used, "%s%lld", k ? ", " : "",
                      (long long)columns->first[k] + 1);
     }
+}
+
+static int64_t count_columns(const qn_data_source *source) {
+    const qn_table *table = source->preparation.table;
+    return table ? table->n_columns : source->sample.dims[0];
 }
 
 static void warn_of_columns(const qn_data_source *source, const qn_look_columns *columns,
@@ -116,7 +142,7 @@ static void warn_of_columns(const qn_data_source *source, const qn_look_columns 
         return;
     name_columns(source, columns, names);
     qn_print(text, sizeof text, "%lld of %lld columns %s (%s%s)", (long long)columns->n,
-             (long long)source->sample.dims[0], what, names,
+             (long long)count_columns(source), what, names,
              columns->n > QN_LOOK_NAMED ? ", ..." : "");
     warn(context, text);
 }
@@ -130,7 +156,7 @@ static void warn_of_classes(const qn_data_source *source, const qn_look *k, samp
         qn_print(text, sizeof text,
                  "%d of %d classes have fewer than %d training samples (%.60s: %lld): too few to "
                  "learn them, or to judge it",
-                 k->n_few, k->n_classes, QN_LOOK_FEW, class_name(source, k->rarest, rare),
+                 k->n_few, k->n_classes, QN_LOOK_FEW, samples_class_name(source, k->rarest, rare),
                  (long long)counts[k->rarest]);
         warn(context, text);
     }
@@ -141,9 +167,9 @@ static void warn_of_classes(const qn_data_source *source, const qn_look *k, samp
             "%.60s has %.0f times as many training samples as %.60s: accuracy will say little; "
             "train with --class-weights balanced, and go by the balanced accuracy of quern "
             "evaluate --per-class",
-            class_name(source, k->commonest, common),
+            samples_class_name(source, k->commonest, common),
             (double)counts[k->commonest] / (double)counts[k->rarest],
-            class_name(source, k->rarest, rare));
+            samples_class_name(source, k->rarest, rare));
         warn(context, text);
     }
 }
@@ -190,19 +216,36 @@ static void add_classes(const qn_data_source *source, const qn_look *k) {
     json_open_list("classes");
     for (int i = 0; i < k->n_classes; i++) {
         json_begin_item();
-        json_text("class", class_name(source, i, text));
+        json_text("class", samples_class_name(source, i, text));
         for (int split = 0; split < QN_SPLITS; split++)
             json_count(split_names[split], k->counts[split * k->n_classes + i]);
         json_end_item();
     }
     json_close_list();
-    json_text("commonest_class", class_name(source, k->commonest, text));
+    json_text("commonest_class", samples_class_name(source, k->commonest, text));
     json_number("commonest_accuracy", k->by_commonest[judged_split(source)]);
+}
+
+static void add_labels(const qn_data_source *source, const qn_look *k) {
+    char text[24];
+    json_open_list("labels");
+    for (int i = 0; i < k->n_labels; i++) {
+        json_begin_item();
+        json_text("label", samples_label_name(source, i, text));
+        for (int split = 0; split < QN_SPLITS; split++)
+            json_count(split_names[split], k->counts[split * k->n_labels + i]);
+        json_end_item();
+    }
+    json_close_list();
+    json_count("samples_of_several_labels", k->n_several);
+    json_count("samples_without_a_label", k->n_bare);
 }
 
 void samples_add_json(const qn_data_source *source, const qn_look *k) {
     if (k->n_classes > 0) {
         add_classes(source, k);
+    } else if (k->n_labels > 0) {
+        add_labels(source, k);
     } else {
         json_number("target_mean", k->mean);
         json_number("target_least", k->least);

@@ -3,10 +3,16 @@
 #ifndef QN_CLI_LOOK_SAMPLES_H
 #define QN_CLI_LOOK_SAMPLES_H
 
+#include "cli/look/lines.h"
 #include "data/look/look.h"
 
 /* Lines: with is_short no more than one, and no class by itself. */
-void samples_print(const qn_data_source *source, const qn_look *look, bool is_short);
+void samples_print(const qn_data_source *source, const qn_look *look, bool is_short,
+                   const look_lines *to);
+
+/* A class, or a label, by its name, or its number in text. */
+const char *samples_class_name(const qn_data_source *source, int class, char text[24]);
+const char *samples_label_name(const qn_data_source *source, int label, char text[24]);
 
 /* What need not be said: classes are weighted already; small ones were warned of. */
 typedef struct samples_known {

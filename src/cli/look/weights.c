@@ -6,7 +6,6 @@
 #include "cli/data_name.h"
 #include "cli/json.h"
 #include "cli/look/reading.h"
-#include "cli/terminal.h"
 #include "data/facts.h"
 #include "os/os.h"
 #include "tasks/reading.h"
@@ -157,45 +156,45 @@ static int64_t count_all(const qn_data_source *source) {
     return n;
 }
 
-static void print_classes(const found *f) {
+static void print_classes(const found *f, const look_lines *to) {
     char line[LINE] = "";
     size_t used = 0;
     for (int i = 0; i < f->n_lacking && used < sizeof line; i++)
         used += (size_t)qn_print(line + used, sizeof line - used, "%s%.60s",
                                  i ? ", " : "; none of ", f->lacking[i]);
-    terminal_print(2, "  classes: samples of %d of its %d%s%s", f->n_found, f->n_known, line,
-                   f->n_known - f->n_found > f->n_lacking && f->n_lacking > 0 ? ", ..." : "");
+    look_put(to, "  classes: samples of %d of its %d%s%s", f->n_found, f->n_known, line,
+             f->n_known - f->n_found > f->n_lacking && f->n_lacking > 0 ? ", ..." : "");
 }
 
-static void print_held_out(const weights *w, const qn_data_source *source) {
+static void print_held_out(const weights *w, const qn_data_source *source, const look_lines *to) {
     const int64_t n = count_all(source);
     if (!w->is_own_data)
-        terminal_print(2, "  samples: it was trained on other data; all %lld can be judged",
-                       (long long)n);
+        look_put(to, "  samples: it was trained on other data; all %lld can be judged",
+                 (long long)n);
     else
-        terminal_print(2,
-                       "  samples: it was trained on %lld of %lld; %lld to test and %lld to "
-                       "validate are held out",
-                       (long long)source->n_samples[QN_TRAIN], (long long)n,
-                       (long long)source->n_samples[QN_TEST],
-                       (long long)source->n_samples[QN_VALIDATION]);
+        look_put(to,
+                 "  samples: it was trained on %lld of %lld; %lld to test and %lld to "
+                 "validate are held out",
+                 (long long)source->n_samples[QN_TRAIN], (long long)n,
+                 (long long)source->n_samples[QN_TEST],
+                 (long long)source->n_samples[QN_VALIDATION]);
 }
 
 static void print_lines(const weights *w, const qn_data_source *source, const qn_look *look,
-                        const char *input) {
+                        const char *input, const look_lines *to) {
     const found columns = find_columns(w, source->facts), classes = find_classes(w, look);
     const char *step = w->pairs ? qn_metadata_get(w->pairs, "step") : NULL;
-    terminal_print(2, "%s%s%s%s%s:", w->name, w->model && w->path ? ", " : "",
-                   w->model && w->path ? w->model->name : "", step ? ", trained for steps: " : "",
-                   step ? step : "");
-    terminal_print(2, "  input: %s", input);
+    look_put(to, "%s%s%s%s%s:", w->name, w->model && w->path ? ", " : "",
+             w->model && w->path ? w->model->name : "", step ? ", trained for steps: " : "",
+             step ? step : "");
+    look_put(to, "  input: %s", input);
     if (columns.n_known > 0)
-        terminal_print(2, "  columns: %d of its %d are there, by name; %d others are not used",
-                       columns.n_found, columns.n_known, columns.n_other);
+        look_put(to, "  columns: %d of its %d are there, by name; %d others are not used",
+                 columns.n_found, columns.n_known, columns.n_other);
     if (classes.n_known > 0)
-        print_classes(&classes);
+        print_classes(&classes, to);
     if (w->pairs)
-        print_held_out(w, source);
+        print_held_out(w, source, to);
 }
 
 static void add_json(const weights *w, const qn_data_source *source, const qn_look *look,
@@ -217,14 +216,14 @@ static void add_json(const weights *w, const qn_data_source *source, const qn_lo
 }
 
 qn_status weights_print(const weights *w, const qn_metadata *settings, qn_data_source *source,
-                        const qn_look *look, bool is_json) {
+                        const qn_look *look, bool is_json, const look_lines *to) {
     char input[LINE];
     if (!w->name)
         return QN_OK;
     const qn_status status = fit(w, settings, source, input);
     if (status == QN_OK && is_json)
         add_json(w, source, look, input);
-    else if (status == QN_OK)
-        print_lines(w, source, look, input);
+    if (status == QN_OK && to)
+        print_lines(w, source, look, input, to);
     return status;
 }

@@ -3,6 +3,7 @@
 #ifndef QN_CLI_LOOK_WEIGHTS_H
 #define QN_CLI_LOOK_WEIGHTS_H
 
+#include "cli/look/lines.h"
 #include "cli/options.h"
 #include "data/look/look.h"
 #include "quern/model.h"
@@ -29,9 +30,9 @@ qn_status weights_keep_settings(const weights *w, qn_metadata *settings);
 qn_status weights_open_data(weights *w, const char *data, const qn_data_options *how,
                             qn_data_source *source);
 
-/* Lines, or entries of the JSON object that is being written. Fails where the shape does not fit.
- */
+/* Lines to where they go, unless that is null, and with is_json entries of the JSON object that is
+ * being written. Fails where the shape does not fit. To be called once. */
 qn_status weights_print(const weights *w, const qn_metadata *settings, qn_data_source *source,
-                        const qn_look *look, bool is_json);
+                        const qn_look *look, bool is_json, const look_lines *to);
 
 #endif

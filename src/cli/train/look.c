@@ -40,7 +40,7 @@ static void say(const training *t, const qn_data_source *source, const qn_look *
         json_end();
         return;
     }
-    samples_print(source, look, true);
+    samples_print(source, look, true, &look_terminal);
     samples_warn(source, look, (samples_known){weights && strcmp(weights, "none") != 0, are_photos},
                  warn, NULL);
 }

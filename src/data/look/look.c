@@ -3,6 +3,8 @@
 
 #include "base/rng.h"
 #include "base/status.h"
+#include "data/columns.h"
+#include "data/facts.h"
 #include "os/heap.h"
 #include "tensor/tensor.h"
 
@@ -61,7 +63,10 @@ static void add_column(qn_look_columns *columns, int64_t i) {
 
 static void judge_columns(const looking *l, int64_t n) {
     enum { ENOUGH = 20 };
+    const qn_table *table = l->source->preparation.table;
     for (int64_t i = 0; i < l->n_columns && n >= ENOUGH; i++) {
+        if (table && qn_table_column_of(table, i) < 0)
+            continue; /* one of the features of a date or of texts */
         if (!l->columns[i].changes)
             add_column(&l->look->constant, i);
         else if (!l->columns[i].is_broken)
@@ -86,6 +91,18 @@ static void count_target(looking *l, qn_split split, int64_t index) {
     k->by_mean[split] += ((double)value - k->mean) * ((double)value - k->mean);
 }
 
+static void count_labels(looking *l, qn_split split) {
+    qn_look *k = l->look;
+    int n = 0;
+    for (int i = 0; i < k->n_labels; i++) {
+        const bool has = ((const float *)(const void *)l->y)[i] > 0.5f;
+        k->counts[split * k->n_labels + i] += has;
+        n += has;
+    }
+    k->n_several += n > 1;
+    k->n_bare += n == 0;
+}
+
 static void compare(looking *l, qn_split split, int32_t class) {
     l->samples[l->n_seen++] = (seen){qn_hash_bytes(l->x, l->x_bytes), class, split == QN_TRAIN};
 }
@@ -100,7 +117,9 @@ static qn_status look_at_sample(looking *l, qn_split split, int64_t i) {
         QN_TRY(s->read(s->self, split, i, l->x, l->y));
         memcpy(&class, l->y, sizeof class);
     }
-    if (l->look->n_classes == 0)
+    if (l->look->n_labels > 0)
+        count_labels(l, split);
+    else if (l->look->n_classes == 0)
         count_target(l, split, i);
     else if (class >= 0 && class < l->look->n_classes)
         l->look->counts[split * l->look->n_classes + class]++;
@@ -189,6 +208,10 @@ static void judge_classes(qn_look *look, const qn_data_source *source) {
 
 /* ---- all ---- */
 
+static size_t count_places(const qn_look *look) {
+    return (size_t)(look->n_classes + look->n_labels) * QN_SPLITS;
+}
+
 static qn_status looking_init(looking *l) {
     const qn_allocator *allocator = l->look->allocator;
     const qn_data_source *s = l->source;
@@ -206,8 +229,7 @@ static qn_status looking_init(looking *l) {
     QN_TRY(qn_allocate(allocator, l->y_bytes, 1, &l->y));
     QN_TRY(qn_allocate(allocator, (size_t)l->n_columns, sizeof *l->columns, &l->columns));
     QN_TRY(qn_allocate(allocator, l->n_samples, sizeof *l->samples, &l->samples));
-    return qn_allocate(allocator, (size_t)l->look->n_classes * QN_SPLITS, sizeof *l->look->counts,
-                       &l->look->counts);
+    return qn_allocate(allocator, count_places(l->look), sizeof *l->look->counts, &l->look->counts);
 }
 
 static void looking_deinit(looking *l) {
@@ -231,8 +253,10 @@ static qn_status look_at_all(looking *l) {
 qn_status qn_look_at(const qn_allocator *allocator, const qn_data_source *source,
                      const qn_look_options *options, qn_look *look) {
     looking l = {.source = source, .options = options, .look = look};
+    const bool are_labels = source->facts && source->facts->target_kind == QN_TARGET_LABELS;
     *look = (qn_look){.allocator = qn_allocator_or_default(allocator),
-                      .n_classes = source->n_targets > 0 ? 0 : source->preparation.n_classes};
+                      .n_classes = source->n_targets > 0 ? 0 : source->preparation.n_classes,
+                      .n_labels = are_labels ? source->n_targets : 0};
     const qn_status status = look_at_all(&l);
     looking_deinit(&l);
     if (status != QN_OK)
@@ -241,7 +265,6 @@ qn_status qn_look_at(const qn_allocator *allocator, const qn_data_source *source
 }
 
 void qn_look_deinit(qn_look *look) {
-    qn_release(look->allocator, look->counts, (size_t)look->n_classes * QN_SPLITS,
-               sizeof *look->counts);
+    qn_release(look->allocator, look->counts, count_places(look), sizeof *look->counts);
     look->counts = NULL;
 }

@@ -28,8 +28,9 @@ typedef struct qn_look_options {
 
 typedef struct qn_look {
     const qn_allocator *allocator;
-    int n_classes;         /* 0: targets are numbers */
-    int64_t *counts;       /* (QN_SPLITS, n_classes) */
+    int n_classes;         /* 0: targets are numbers, or labels */
+    int n_labels;          /* 0: a sample has a class, or numbers */
+    int64_t *counts;       /* (QN_SPLITS, n_classes or n_labels) */
     int commonest, rarest; /* by training samples, or by test samples where there are no others;
                                 rarest of those that have any */
     int n_few;             /* classes of fewer than QN_LOOK_FEW training samples, but some */
@@ -39,6 +40,7 @@ typedef struct qn_look {
     double mean, deviation, least, most;
     double by_mean[QN_SPLITS]; /* root mean square error of always answering the mean */
     int64_t n_compared;        /* samples */
+    int64_t n_several, n_bare; /* samples of several labels, of none */
     bool is_part;              /* others were not compared */
     int64_t n_across;          /* test and validation samples that are training samples, too */
     int64_t n_contrary;        /* samples equal to one of another class */

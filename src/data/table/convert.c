@@ -2,6 +2,7 @@
  * its columns are, what texts they have, and to write the rows. */
 #include "base/rng.h"
 #include "base/status.h"
+#include "data/columns.h"
 #include "data/table/scan.h"
 #include "data/table/values.h"
 
@@ -14,7 +15,7 @@
 static qn_status convert_text(csv_table *t, csv_column *c, const char *text, float *to) {
     csv_text *found;
     if (c->kind == QN_COLUMN_HASHED) {
-        *to = (float)(qn_hash_text(text) % QN_CSV_HASHES);
+        *to = (float)(qn_hash_text(text) % QN_TABLE_HASHES);
         return QN_OK;
     }
     QN_TRY(qn_csv_find_text(t, &c->texts, text, &found));

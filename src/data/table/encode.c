@@ -2,30 +2,10 @@
 #include "data/table/encode.h"
 
 #include "base/status.h"
+#include "data/columns.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { DATE_FEATURES = 7 };
-
-static size_t count_values(const qn_table_column *column) {
-    switch (column->kind) {
-    case QN_COLUMN_CATEGORY:
-        return (size_t)column->n_texts;
-    case QN_COLUMN_HASHED:
-        return QN_CSV_HASHES;
-    case QN_COLUMN_DATE:
-        return DATE_FEATURES;
-    case QN_COLUMN_NUMBER:
-    case QN_COLUMN_TRUTH:
-        break;
-    }
-    return 1;
-}
-
-size_t qn_csv_feature_count(const qn_table_column *column) {
-    return count_values(column) + column->has_gaps;
-}
 
 /* ---- laying out ---- */
 
@@ -47,7 +27,7 @@ static qn_status match_texts(qn_arena *arena, const qn_table_column *column,
 }
 
 static void mark(qn_csv_encoder *e, const qn_table_column *column, size_t feature) {
-    const size_t n = count_values(column);
+    const size_t n = (size_t)qn_table_value_count(column);
     const bool is_text = column->kind == QN_COLUMN_CATEGORY || column->kind == QN_COLUMN_HASHED;
     for (size_t k = 0; is_text && k < n; k++)
         e->are_marks[feature + k] = true;
@@ -84,7 +64,7 @@ static qn_status place_inputs(qn_arena *arena, const qn_table *table, const qn_c
             QN_TRY(match_texts(arena, column, &records[i], &names[i], &place->category));
         place->n_categories = records[i].n_texts;
         mark(e, column, feature);
-        feature += qn_csv_feature_count(column);
+        feature += (size_t)qn_table_feature_count(column);
     }
     return QN_OK;
 }
@@ -94,7 +74,7 @@ qn_status qn_csv_encoder_make(qn_arena *arena, const qn_table *table, const qn_c
                               qn_csv_encoder *encoder) {
     qn_csv_encoder e = {.n_features = 0};
     for (int k = 0; k < table->n_columns; k++)
-        e.n_features += qn_csv_feature_count(&table->columns[k]);
+        e.n_features += (size_t)qn_table_feature_count(&table->columns[k]);
     for (size_t i = 0; i < n_columns; i++)
         e.n_places += (size_t)qn_csv_places(records[i].role);
     e.places = qn_arena_allocate(arena, e.n_places, sizeof *e.places);
@@ -132,7 +112,7 @@ static void put_date(double days, float *to) {
 void qn_csv_encode(const qn_csv_place *place, float value, float *sample) {
     const qn_table_column *column = place->column;
     const bool is_missing = isnan(value);
-    const size_t n = count_values(column);
+    const size_t n = (size_t)qn_table_value_count(column);
     float *to = sample + place->feature;
     const float filled = is_missing ? column->median : value;
     int64_t at = is_missing ? -1 : (int64_t)value;

@@ -27,9 +27,6 @@ typedef struct qn_csv_names_of {
     const char **texts; /* (n_texts) */
 } qn_csv_names_of;
 
-/* Features of a column, with the one of its gaps. */
-size_t qn_csv_feature_count(const qn_table_column *column);
-
 /* Lays a table's columns out over a file's; unknown counts texts that the table does not have. All
  * memory is the arena's. */
 qn_status qn_csv_encoder_make(qn_arena *arena, const qn_table *table, const qn_csv_record *records,

@@ -18,7 +18,6 @@ enum {
     QN_CSV_MOST_TEXTS = 1024,    /* of a column that are told apart */
     QN_CSV_MOST_LABELS = 65536,  /* of a target's */
     QN_CSV_ONE_HOT = 64,         /* categories that have features of their own */
-    QN_CSV_HASHES = 64,          /* features of more of them */
     QN_CSV_MOST_OF_SAMPLE = 4096 /* labels that a column of lists may have */
 };
 
