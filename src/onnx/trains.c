@@ -568,6 +568,17 @@ static void guess(deciding *d, int i) {
         decide(d, i, true, false, "it may be a parameter or a buffer");
 }
 
+/* Running statistics are worked out of batches, whatever a list says. */
+static qn_status check_statistic(const deciding *d, int i) {
+    const qn_onnx_initializer *it = &d->decisions->list[i];
+    if (!it->trains || d->uses[i] != (unsigned)USED_AS_STATISTIC)
+        return QN_OK;
+    return qn_fail(QN_ERROR_ARGUMENT,
+                   "%s is a batch norm's running statistic, which follows the batches and has no "
+                   "gradient: leave it out of the list of what trains",
+                   it->name);
+}
+
 /* What the user's lists say. */
 static void override(deciding *d, int i, const char *train_only, const char *required) {
     const qn_onnx_initializer *it = &d->decisions->list[i];
@@ -664,6 +675,7 @@ qn_status qn_onnx_decide(const qn_onnx_model *model, const char *train_only, con
         if (!decide_by_type(&d, i) && !decide_by_file(&d, i) && !decide_by_use(&d, i))
             guess(&d, i);
         override(&d, i, train_only, required);
+        QN_TRY(check_statistic(&d, i));
         decisions->by_name[i] = &decisions->list[i];
     }
     if (decisions->n > 1)

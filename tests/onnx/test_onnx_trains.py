@@ -153,6 +153,26 @@ class Trains(quern.Case):
             np.testing.assert_array_equal(found, wanted if found.shape == wanted.shape and tensor.name != "head.weight" else wanted.T)
         self.assertIn("head.weight", self.moved(path))
 
+    def test_statistics_do_not_train(self):
+        """A list of all initialisers, as examples elsewhere make it, and batch norms of a file for training."""
+        draw = np.random.default_rng(2)
+        constants = {"a.weight": draw.normal(size=(4, 4)), "bn.weight": np.ones(4), "bn.bias": np.zeros(4),
+                     "bn.running_mean": np.zeros(4), "bn.running_var": np.ones(4)}
+        nodes = [helper.make_node("Gemm", ["x", "a.weight"], ["h"], "a"),
+                 helper.make_node("BatchNormalization", ["h", *list(constants)[1:]], ["y", "m", "v"], "bn", training_mode=1)]
+        graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
+                                  [numpy_helper.from_array(v.astype(np.float32), k) for k, v in constants.items()])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8), self.folder / "bn.onnx")
+        (self.folder / "all").write_text("\n".join(constants))
+        for options in (("--requires-grad", "all"), ("--train-only", "bn.running_mean")):
+            done = self.run_quern("import", "bn.onnx", *options, status=2)
+            self.assertIn("bn.running_mean is a batch norm's running statistic", done.errors)
+        (self.folder / "all").write_text("\n".join(list(constants)[:3]))
+        self.run_quern("import", "bn.onnx", "--requires-grad", "all")
+        self.assertIn("1 batch norms of the file normalise by their batch",
+                      self.run_quern("export", "bn.onnx", "--out", "out.onnx").errors)
+
     def test_a_pattern_trains_what_is_unsure(self):
         path = self.network("tf2onnx", ["scale", "rows", "dense/kernel", "dense/bias"])
         self.train(path, "--train-only", "sc*")

@@ -9,6 +9,7 @@
 #include "passes/head.h"
 #include "tensor/number.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct rewriting {
@@ -298,6 +299,26 @@ static void close_weights(rewriting *r) {
     qn_file_close(r->file);
 }
 
+/* Says that batch norms which worked with their batch's statistics no longer do, where nothing was
+ * trained that would have made others of the file's. */
+static void tell_modes(const rewriting *r) {
+    const qn_onnx_model *m = r->network->source;
+    const qn_log *log = r->network->log;
+    int n = 0;
+    for (int i = 0; i < m->n_nodes; i++) {
+        const qn_onnx_attribute *mode = qn_onnx_find_attribute(&m->nodes[i], "training_mode");
+        n += strcmp(m->nodes[i].type, "BatchNormalization") == 0 && mode && mode->count != 0;
+    }
+    if (n == 0 || r->options->engine || r->file || !log || !log->write)
+        return;
+    char text[200];
+    snprintf(text, sizeof text,
+             "%d batch norms of the file normalise by their batch (training_mode); what is written "
+             "is for inference, and normalises by the file's running statistics",
+             n);
+    log->write(log->user, 0, text);
+}
+
 static qn_status rewrite(rewriting *r, const qn_metadata *pairs, const char *path) {
     QN_TRY(open_weights(r));
     QN_TRY(note_parameters(r->network));
@@ -306,6 +327,7 @@ static qn_status rewrite(rewriting *r, const qn_metadata *pairs, const char *pat
     QN_TRY(add_properties(r, pairs));
     QN_TRY(add_preparation(r));
     r->changes.tensors = r->tensors;
+    tell_modes(r);
     if (r->changes.width != r->changes.old_width)
         QN_TRY(qn_onnx_check_changes(r->exporter, r->network, r->tensors, r->changes.n_tensors));
     return qn_onnx_file_rewrite(r->network->file, &r->changes, path, r->options->is_outside);
