@@ -131,6 +131,22 @@ class LanguageRuns(quern.Case):
             bits = sum(losses) / math.log(2) / (len(TEXT) - first)
             self.assertAlmostEqual(found["bits_per_byte"], bits, delta=0.01 * bits)
 
+    def test_lost_bytes(self):
+        """A byte-level vocabulary without the byte of 'z' loses it, says so, and measures what is left."""
+        tokens = [chr(ord("a") + i) for i in range(25)] + ["\u0120", "\u010a", *("ab", "cd", "ef")]
+        tokens += [f"<unused{i}>" for i in range(40 - len(tokens))]
+        self.make("m.gguf", tokenizer__ggml__model="gpt2", tokenizer__ggml__pre="gpt-2", tokenizer__ggml__tokens=tokens,
+                  tokenizer__ggml__merges=["a b", "c d", "e f"], tokenizer__ggml__token_type=30 * [1] + 10 * [5])
+        (self.folder / "z.txt").write_text("ab cdz efz" * 9)
+        (self.folder / "y.txt").write_text(("ab cdz efz" * 9).replace("z", ""))
+        found = [self.run_quern("evaluate", "m.gguf", "--data", f"text:{name}.txt", "--json") for name in "zy"]
+        self.assertIn("18 bytes of the text have no token", found[0].errors)
+        self.assertNotIn("no token", found[1].errors)
+        figures = [run.of("evaluation")[0] for run in found]
+        bits = [f["bits_per_byte"] * (8 * 9 - len("ab")) / (f["samples"] * f["loss"] / math.log(2)) for f in figures]
+        self.assertAlmostEqual(bits[0], 1, places=6)
+        self.assertAlmostEqual(bits[1], 1, places=6)
+
     def test_drawn(self):
         """The likeliest tokens, read one by one behind those that are kept, are those of the whole text."""
         w, prompt = values_of(self.tensors), "abc dab cab aebf dgaf abc dab cab"

@@ -28,6 +28,19 @@ static qn_status add_texts(qn_tokens_task *t, const qn_corpus *corpus) {
     return QN_OK;
 }
 
+static void tell_lost(const qn_task *task, const qn_tokens_task *t) {
+    char text[256];
+    int64_t n = 0;
+    for (int split = 0; split < QN_SPLITS; split++)
+        n += t->splits[split].n_lost;
+    if (n == 0 || !task->log || !task->log->write)
+        return;
+    snprintf(text, sizeof text,
+             "%lld bytes of the text have no token in the model's vocabulary, and are left out",
+             (long long)n);
+    task->log->write(task->log->user, 1, text);
+}
+
 static qn_status open_texts(qn_task *task, qn_tokens_task *t) {
     const char *data = qn_setting_text(task, "data", NULL);
     qn_corpus corpus;
@@ -46,6 +59,7 @@ static qn_status open_texts(qn_task *task, qn_tokens_task *t) {
     qn_corpus_close(&corpus);
     QN_TRY(status);
     t->has_text = true;
+    tell_lost(task, t);
     for (int split = 0; split < QN_SPLITS; split++)
         task->facts.n_samples[split] = t->splits[split].n_predicted;
     return QN_OK;

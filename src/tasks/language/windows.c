@@ -24,6 +24,19 @@ static qn_status add_windows(qn_windows *w, int64_t first, int64_t end) {
     return QN_OK;
 }
 
+/* What a text's tokens stand for, where bytes that the vocabulary lacks are left out of texts. */
+static size_t count_bytes(const qn_windows *w, const qn_tokenizer *tokenizer, size_t first,
+                          size_t bytes) {
+    size_t sum = 0, of_token;
+    if (qn_tokenizer_missing(tokenizer) == 0)
+        return bytes;
+    for (size_t i = first; i < w->tokens.n; i++) {
+        (void)qn_tokenizer_token(tokenizer, w->tokens.list[i], &of_token);
+        sum += of_token;
+    }
+    return sum < bytes ? sum : bytes;
+}
+
 qn_status qn_windows_add(qn_windows *w, qn_language_model *model, const char *text, size_t bytes) {
     qn_tokenizer *tokenizer;
     size_t unpredicted = 0;
@@ -32,7 +45,9 @@ qn_status qn_windows_add(qn_windows *w, qn_language_model *model, const char *te
     QN_TRY(qn_tokenizer_encode(tokenizer, text, bytes, &w->tokens));
     if (w->begin_token < 0 && w->tokens.n > first)
         (void)qn_tokenizer_token(tokenizer, w->tokens.list[first], &unpredicted);
-    w->n_bytes += (int64_t)(bytes > unpredicted ? bytes - unpredicted : 0);
+    const size_t kept = count_bytes(w, tokenizer, first, bytes);
+    w->n_lost += (int64_t)(bytes - kept);
+    w->n_bytes += (int64_t)(kept > unpredicted ? kept - unpredicted : 0);
     return add_windows(w, (int64_t)first, (int64_t)w->tokens.n);
 }
 

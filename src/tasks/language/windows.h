@@ -24,6 +24,7 @@ typedef struct qn_windows {
     int32_t begin_token; /* -1: none */
     int64_t n_predicted; /* tokens */
     int64_t n_bytes;     /* that these stand for */
+    int64_t n_lost;      /* bytes of texts that the vocabulary lacks */
 } qn_windows;
 
 void qn_windows_init(qn_windows *windows, const qn_allocator *allocator);
