@@ -231,13 +231,22 @@ static bool has_start(const qn_task *task) {
     return task->training && strcmp(qn_setting_text(task, QN_START, "none"), "none") != 0;
 }
 
-/* Mean and deviation of pictures are those that the weights of a start were trained with. */
+/* Whether training begins with weights that were converted: their file says how samples were
+ * prepared, and no data that quern trained them on. */
+static bool begins_converted(const qn_task *task) {
+    return task->start && !task->start_is_file && !qn_metadata_get(task->start, "data");
+}
+
+/* Mean and deviation of samples are those that the weights were trained with elsewhere, where the
+ * network goes on with them. */
 static qn_status take_statistics(qn_task *task, classification *c) {
     qn_preparation p;
-    if (!has_start(task) || qn_setting_text(task, QN_PREPARED, NULL))
+    if ((!has_start(task) && !begins_converted(task)) || qn_setting_text(task, QN_PREPARED, NULL))
         return QN_OK;
     QN_TRY(qn_checkpoint_read(task->allocator, qn_setting_text(task, "load", ""), &c->begun));
     QN_TRY(qn_metadata_get_preparation(c->begun, &p));
+    if (p.n_statistics == 0 && !has_start(task))
+        return QN_OK;
     c->preparation.n_statistics = p.n_statistics;
     c->preparation.mean = p.mean;
     c->preparation.std_dev = p.std_dev;

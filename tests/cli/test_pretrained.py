@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """Trained weights to begin with: script/pretrained and the list of what is there. There is no network here: weights are
 made by a step of training, and packages are refused by their sums."""
+import json
 import pathlib
 import shutil
+import struct
 import subprocess
 import unittest
 import zipfile
@@ -56,6 +58,37 @@ class Pretrained(quern.Case):
         self.assertEqual(output.count("mine.safetensors"), 1)
         self.assertNotIn(str(self.own), output)
         self.fails(1, "pretrained", "--dir", "nowhere", says=["nowhere is no folder"])
+
+    def test_statistics(self):
+        """Weights from elsewhere go on with the mean and deviation that they were trained with, others with the data's."""
+        for kind, value in (("bright", 200), ("dark", 40)):
+            (self.folder / "photos" / kind).mkdir(parents=True)
+            for i in range(8):
+                quern.write_png(self.folder / "photos" / kind / f"{i}.png", 32, 32, bytes([value + i]) * 1024)
+        self.run_quern("train", "squeezenet", "--data", "images:photos", "--steps", 1, "--batch", 4, "--no-test", "--save", "own.st")
+        own = quern.metadata_of(self.folder / "own.st")
+        self.rewrite("own.st", "elsewhere.st", {key: value for key, value in own.items() if key != "data"}
+                     | {"preparation.mean": "[0.1,0.2,0.3]", "preparation.std_dev": "[0.5,0.6,0.7]"})
+        self.rewrite("own.st", "here.st", own | {"preparation.mean": "[0.1,0.2,0.3]", "preparation.std_dev": "[0.5,0.6,0.7]"})
+        found = {}
+        for name in ("elsewhere", "here"):
+            self.run_quern("train", "squeezenet", "--data", "images:photos", "--load", f"{name}.st", "--steps", 1, "--batch", 4,
+                           "--no-test", "--save", f"{name}-new.st")
+            kept = quern.metadata_of(self.folder / f"{name}-new.st")
+            found[name] = json.loads(kept["preparation.mean"])
+        for one, wanted in zip(found["elsewhere"], (0.1, 0.2, 0.3)):
+            self.assertAlmostEqual(one, wanted, places=6)
+        self.assertEqual(found["here"], json.loads(own["preparation.mean"]))
+
+    def rewrite(self, path, to, pairs):
+        """The same tensors with other pairs."""
+        content = (self.folder / path).read_bytes()
+        size, = struct.unpack_from("<Q", content)
+        header = json.loads(content[8:8 + size])
+        header["__metadata__"] = pairs
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        (self.folder / to).write_bytes(struct.pack("<Q", len(text)) + text + content[8 + size:])
 
     def test_licence(self):
         """quern convert keeps what the user says of the weights' licence and source."""
