@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { MAX_TEAM = 3, MOST_ROWS = 333 };
+enum { MAX_TEAM = 3, MOST_ROWS = 205 };
 
 static qn_team *teams[MAX_TEAM];
 static uint64_t drawn;
@@ -128,7 +128,7 @@ static void check_rows(const job *j) {
 
 static void check_set(const qn_kernels *kernels) {
     static const int64_t shapes[][3] = {
-        {1, 7, 256}, {3, 131, 512}, {70, 300, 768}, {MOST_ROWS, 50, 256}, {5, 600, 1024}};
+        {1, 7, 256}, {3, 61, 512}, {70, 110, 512}, {MOST_ROWS, 50, 256}, {5, 270, 768}};
     for (int blocks = QN_BLOCKS_F32; blocks < QN_BLOCKS_COUNT; blocks++) {
         for (int i = 0; i < 5; i++) {
             if (i > 2 && blocks % 4 != 0) /* the tasks, which know no format */
