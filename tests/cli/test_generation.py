@@ -71,8 +71,9 @@ class Generation(quern.Case):
                    "--accumulate", 2, says=["several updates cannot accumulate"])
         (self.folder / "rows.csv").write_text("a,b,label\n1,2,x\n3,4,y\n")
         self.fails(1, "train", "dcgan", "--data", "csv:rows.csv", says=["needs images"])
-        self.fails(1, "train", "dcgan", "--data", self.make_images(n=8), "--resize", "--batch", 9,
-                   says=["a batch of 9"])
+        run = self.run_quern("train", "dcgan", "--data", self.make_images(n=8), "--resize", "--batch", 9, "--epochs", 2)
+        self.assertIn("a batch of 9 is larger than the data: a batch is all 8 training samples", run.errors)
+        self.assertIn("done: 2 steps", run.output)
         self.fails(1, "train", "dcgan", "--data", "synthetic", "--picture", "no/p.png",
                    says=["--picture", "no folder no"])
         self.fails(2, "train", "dcgan", "--data", "synthetic", "--picture-every", 1,
