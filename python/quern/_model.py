@@ -415,8 +415,8 @@ class Model:
 
         Errors: ArgumentError, FormatError (data), OutOfMemoryError (a budget that cannot work, with the
         least that can), NumericError (a loss that is no number: the model then has the weights that save
-        wrote last, or its first ones), FileError. TypeError and ValueError of settings that are none or out
-        of range.
+        wrote last, without those the ones of the step before, or, where they are no numbers, its first ones),
+        FileError. TypeError and ValueError of settings that are none or out of range.
         """
         batch = _one_of("batch", batch, "batch_size", batch_size)
         lr = _one_of("lr", lr, "learning_rate", learning_rate)
@@ -549,8 +549,8 @@ class Model:
             run.total = facts.total_steps
             try:
                 self._run(task, run, history, files, interrupt)
-            except c.Error:
-                self._leave_spoiled(task, files)
+            except c.Error as failure:
+                self._leave_spoiled(task, files, isinstance(failure, c.NumericError))
                 raise
             finally:
                 self._pairs = task.settings.items()
@@ -559,11 +559,13 @@ class Model:
             callback.end()
         return history
 
-    def _leave_spoiled(self, task: Task, files: "_Files") -> None:
-        """Where a step has spoiled the weights: those that were saved are taken, or the first ones."""
-        if not c.lib.qn_engine_is_sound(task.engine):
+    def _leave_spoiled(self, task: Task, files: "_Files", has_diverged: bool) -> None:
+        """Where a step has spoiled the weights, or may have made them useless: those that were saved are taken, which had
+        a loss; without them, where they are no numbers, the first ones."""
+        was_saved = files.save is not None and files.was_saved
+        if not c.lib.qn_engine_is_sound(task.engine) or (has_diverged and was_saved):
             self._task = None
-            self._weights = os.fspath(files.save) if files.save is not None and files.was_saved else None
+            self._weights = os.fspath(files.save) if files.save is not None and was_saved else None
             self._is_fresh = self._weights is None
 
     def _run(self, task: Task, run: _Run, history: History, files: "_Files", interrupt: Interrupt) -> None:

@@ -102,7 +102,7 @@ class Personal(NextWord):
             self.assertIn(words, self.train(*options, status=2).errors)
         (self.folder / "short.txt").write_text("Only a few words.")
         run = self.train("--steps", 2, "--personalise", "short.txt", status=1)
-        self.assertIn("too few for a batch", run.errors)
+        self.assertIn("too few for a block", run.errors)
         (self.folder / "short.txt").write_text("Only a few words more. " * 40)
         run = self.train("--steps", 2, "--personalise", "short.txt", status=1)
         self.assertIn("none is left to test on", run.errors)
