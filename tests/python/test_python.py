@@ -419,11 +419,12 @@ class Errors(Case):
             quern.Model("mlp", classes=4, input=(9,)).fit((x * np.float32(1e6), self.y), lr=1e6, steps=9, batch=16)
         x[200:] = 1e30
         with self.assertRaises(quern.NumericError):
-            model.fit((x, self.y), steps=15, batch=16, shuffle=False, save=save, checkpoint_every=2)
+            model.fit((x, self.y), steps=15, batch=16, shuffle=False, schedule="constant", save=save,
+                      checkpoint_every=2)
         outputs = model.predict(x[:200])
         np.testing.assert_array_equal(outputs, quern.Model(save).predict(x[:200]))
         wanted = quern.Model("mlp", classes=4, input=(9,))  # the step that failed has changed nothing
-        wanted.fit((x, self.y), steps=12, batch=16, shuffle=False)
+        wanted.fit((x, self.y), steps=12, batch=16, shuffle=False, schedule="constant")
         np.testing.assert_array_equal(outputs, wanted.predict(x[:200]))
 
     def test_of_own_code(self):
