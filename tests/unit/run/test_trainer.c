@@ -6,6 +6,7 @@
 #include "small_models.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_X = 64 * 8 * 8 * 3, MAX_BATCH = 64 };
 
@@ -343,7 +344,8 @@ static void test_bad_samples(void) {
 }
 
 /* The same of samples that are numbers, with a loss that is none: weights and running means are as
- * before, and the steps around them give the bits that they give without them. */
+ * before, and the steps around them give the bits that they give without them. Where operations side
+ * by side update before the loss is there, the trainer says that it is spoiled. */
 static void check_overflow(qn_trainer_options o) {
     static batch b, large;
     double loss;
@@ -353,15 +355,19 @@ static void check_overflow(qn_trainer_options o) {
     fill(&large, &o, 0);
     for (int i = 0; i < MAX_X; i++)
         large.x[i] = 3e38f;
-    for (int64_t i = 0; qn_trainer_steps(trainer) < 4; i++) {
+    for (int64_t i = 0; qn_trainer_steps(trainer) < 4 && i < 8; i++) {
         const uint64_t before = hash_of(trainer);
         CHECK_FAILS(qn_trainer_step(trainer, large.x, large.y, &result), QN_ERROR_NUMERIC,
-                    "nothing was changed");
+                    "the loss is ");
+        if (o.engine.cores == QN_CORES_MEASURED && !qn_engine_is_sound(qn_trainer_engine(trainer)))
+            break;
+        CHECK(strstr(qn_error_message(), "nothing was changed"));
         CHECK(qn_engine_is_sound(qn_trainer_engine(trainer)) && hash_of(trainer) == before);
         fill(&b, &o, i);
         CHECK_OK(qn_trainer_step(trainer, b.x, b.y, &result));
     }
-    CHECK(result.loss == loss && hash_of(trainer) == hash);
+    if (qn_engine_is_sound(qn_trainer_engine(trainer)))
+        CHECK(result.loss == loss && hash_of(trainer) == hash);
     qn_trainer_destroy(trainer);
 }
 
