@@ -344,8 +344,8 @@ static void test_bad_samples(void) {
 }
 
 /* The same of samples that are numbers, with a loss that is none: weights and running means are as
- * before, and the steps around them give the bits that they give without them. Where operations side
- * by side update before the loss is there, the trainer says that it is spoiled. */
+ * before, and the steps around them give the bits that they give without them. Where operations
+ * side by side update before the loss is there, the trainer says that it is spoiled. */
 static void check_overflow(qn_trainer_options o) {
     static batch b, large;
     double loss;
