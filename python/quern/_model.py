@@ -515,8 +515,12 @@ class Model:
 
     def _start(self, pairs: Mapping[str, str], resume: Optional[PathLike]) -> Optional[Pairs]:
         """What the weights that training begins with know of classes and columns by their names."""
-        has_file = resume is not None or "load" in pairs
-        return None if has_file or self._is_fresh else Pairs(self._ensure().settings.items())
+        if resume is not None or "load" in pairs or self._is_fresh:
+            return None
+        known = self._ensure().settings.items()
+        if "data" not in self._pairs:  # the weights are from elsewhere; the data is that of a network without samples
+            known.pop("data", None)
+        return Pairs(known)
 
     def _fill(self, task: Task, given: Mapping[str, Setting], resume: Optional[PathLike]) -> None:
         """Gives a new task its weights: a checkpoint's, those there are, or those it was made with."""

@@ -52,7 +52,6 @@ typedef struct classification {
     bool are_labels;        /* targets are 0 or 1, each of its own */
     qn_label_counts labels; /* of those */
     double *thresholds;     /* (n_outputs) likewise */
-    qn_metadata *begun;     /* pairs of the weights of a start; or null */
     char input_text[QN_SHAPE_TEXT], output_text[32];
 } classification;
 
@@ -241,10 +240,9 @@ static bool begins_converted(const qn_task *task) {
  * network goes on with them. */
 static qn_status take_statistics(qn_task *task, classification *c) {
     qn_preparation p;
-    if ((!has_start(task) && !begins_converted(task)) || qn_setting_text(task, QN_PREPARED, NULL))
+    if (!task->start || (!has_start(task) && !begins_converted(task)))
         return QN_OK;
-    QN_TRY(qn_checkpoint_read(task->allocator, qn_setting_text(task, "load", ""), &c->begun));
-    QN_TRY(qn_metadata_get_preparation(c->begun, &p));
+    QN_TRY(qn_metadata_get_preparation(task->start, &p));
     if (p.n_statistics == 0 && !has_start(task))
         return QN_OK;
     c->preparation.n_statistics = p.n_statistics;
@@ -501,7 +499,6 @@ static void classification_close(qn_task *task) {
     qn_release(task->allocator, c->taken, (size_t)qn_task_test_batch(task), sizeof *c->taken);
     qn_release(task->allocator, c->class_weights, (size_t)c->n_outputs, sizeof(double));
     qn_data_close(&c->source);
-    qn_metadata_destroy(c->begun);
     qn_release(task->allocator, c, 1, sizeof *c);
 }
 
