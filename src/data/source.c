@@ -4,6 +4,7 @@
 #include "base/options.h"
 #include "base/print.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "data/split/divide.h"
 #include "os/heap.h"
 
@@ -181,4 +182,19 @@ void qn_data_close(qn_data_source *source) {
         source->close(source->self);
     if (source)
         *source = (qn_data_source){0};
+}
+
+bool qn_split_of_name(const char *name, qn_split *split) {
+    static const struct {
+        const char *name;
+        qn_split split;
+    } names[] = {{"train", QN_TRAIN},          {"training", QN_TRAIN}, {"test", QN_TEST},
+                 {"testing", QN_TEST},         {"val", QN_VALIDATION}, {"valid", QN_VALIDATION},
+                 {"validation", QN_VALIDATION}};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        *split = names[i].split;
+        if (qn_text_is_same(names[i].name, name))
+            return true;
+    }
+    return false;
 }

@@ -79,4 +79,8 @@ qn_status qn_statistics_measure(qn_source_base *base, qn_data_source *source);
 /* Likewise of numeric targets that have to be scaled; of others nothing is kept. */
 qn_status qn_targets_measure(qn_source_base *base, qn_data_source *source);
 
+/* The split that a name says, whatever its case: train, test, val and their longer forms; false: it
+ * says none. */
+bool qn_split_of_name(const char *name, qn_split *split);
+
 #endif

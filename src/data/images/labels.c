@@ -164,7 +164,7 @@ static qn_status read_header(labels *l, const char *label) {
 
 static qn_status find_split(const labels *l, qn_split *split) {
     *split = QN_TRAIN;
-    if (l->split == l->n_columns || qn_image_split_of(qn_csv_text(&l->row, l->split), split))
+    if (l->split == l->n_columns || qn_split_of_name(qn_csv_text(&l->row, l->split), split))
         return QN_OK;
     return qn_fail(QN_ERROR_FORMAT, "%s: line %" PRId64 ": '%.40s' is none of train, val and test",
                    l->row.name, l->row.line, qn_csv_text(&l->row, l->split));

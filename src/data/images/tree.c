@@ -93,21 +93,6 @@ void qn_image_tree_deinit(qn_image_tree *tree) {
 
 /* ---- names ---- */
 
-bool qn_image_split_of(const char *name, qn_split *split) {
-    static const struct {
-        const char *name;
-        qn_split split;
-    } names[] = {{"train", QN_TRAIN},          {"training", QN_TRAIN}, {"test", QN_TEST},
-                 {"testing", QN_TEST},         {"val", QN_VALIDATION}, {"valid", QN_VALIDATION},
-                 {"validation", QN_VALIDATION}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        *split = names[i].split;
-        if (qn_text_is_same(names[i].name, name))
-            return true;
-    }
-    return false;
-}
-
 /* What systems and their programs leave in folders: nobody's pictures. */
 static bool is_of_system(const char *name) {
     static const char *const names[] = {"Thumbs.db", "desktop.ini", "__MACOSX", "@eaDir",
@@ -239,7 +224,7 @@ static qn_status survey_entry(void *context, const char *name, bool is_folder) {
     const char *path = qn_arena_format(&s->tree->base->arena, "%s/%s", s->folder, name);
     if (!kept || !path)
         return QN_ERROR_MEMORY;
-    if (qn_image_split_of(name, &split))
+    if (qn_split_of_name(name, &split))
         QN_TRY(qn_folder_list(base->options.allocator, path, look_for_folder, &has_folders));
     if (has_folders && s->names[split])
         return qn_fail(QN_ERROR_FORMAT,

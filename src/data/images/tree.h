@@ -43,10 +43,6 @@ qn_status qn_image_tree_class(qn_image_tree *tree, const char *name, int32_t *cl
 qn_status qn_image_tree_add(qn_image_tree *tree, qn_split split, const char *name, int32_t class);
 qn_status qn_image_tree_sort(qn_image_tree *tree);
 
-/* The split that a name says, whatever its case: train, test, val and their longer forms; false: it
- * says none. */
-bool qn_image_split_of(const char *name, qn_split *split);
-
 /* Lists the pictures that a table of files and labels names, below folder. label: name of its
  * column; null: to be found. */
 qn_status qn_image_labels_list(qn_image_tree *tree, const char *folder, const char *table,

@@ -51,15 +51,6 @@ static bool is_table(const char *name) {
     return false;
 }
 
-static bool is_split(const char *name) {
-    static const char *const names[] = {"train", "training", "test",      "testing",
-                                        "val",   "valid",    "validation"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (qn_text_is_same(name, names[i]))
-            return true;
-    return false;
-}
-
 static qn_status add_file(joining *j, const char *path) {
     const char *kept = qn_arena_text(&j->base->arena, path);
     if (!kept)
@@ -75,6 +66,7 @@ static qn_status add_file(joining *j, const char *path) {
 static qn_status visit(void *context, const char *name, bool is_folder) {
     const walk *w = context;
     char below[PATH_MAX], path[PATH_MAX];
+    qn_split split;
     const int n = snprintf(below, sizeof below, "%s%s%s", w->below, *w->below ? "/" : "", name);
     const int length = snprintf(path, sizeof path, "%s/%s", w->j->folder, below);
     if (name[0] == '.')
@@ -87,7 +79,7 @@ static qn_status visit(void *context, const char *name, bool is_folder) {
         w->j->n_passed++;
         return QN_OK;
     }
-    if (w->depth == 0 && is_split(name))
+    if (w->depth == 0 && qn_split_of_name(name, &split))
         return qn_fail(QN_ERROR_FORMAT,
                        "%s holds a folder %s: give each part by itself, csv:%s/%s (quern evaluate "
                        "--data judges another one)",

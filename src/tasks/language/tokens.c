@@ -94,11 +94,20 @@ static const char *pattern_of(const char *name, size_t bytes) {
     return NULL;
 }
 
+/* Where the part with the layers, which is the last, begins; null: there is none. */
+static const char *find_layers(const char *lora) {
+    while (lora && strncmp(lora, "layers=", 7) != 0) {
+        lora = strchr(lora, ',');
+        lora += lora != NULL;
+    }
+    return lora;
+}
+
 /* "rank=8,alpha=8,layers=attn": the names become patterns; without layers, all linear ones of the
  * layers are meant. */
 static qn_status expand_lora(qn_task *task, qn_tokens_task *t) {
     const char *lora = qn_setting_text(task, "lora", NULL);
-    const char *layers = lora ? strstr(lora, "layers=") : NULL;
+    const char *layers = find_layers(lora);
     if (!lora)
         return QN_OK;
     const int before = layers ? (int)(layers - lora) : (int)strlen(lora);
