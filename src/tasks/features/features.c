@@ -226,7 +226,8 @@ qn_status qn_features_make(qn_feature_maker *maker, qn_features *features) {
     *features = (qn_features){.n = 0};
     maker->n_made = 0;
     const qn_status status = make(&k);
-    if (status == QN_OK || status == QN_ERROR_INTERRUPTED)
+    /* What is kept of more pictures than were come to stays. */
+    if (status == QN_OK || (status == QN_ERROR_INTERRUPTED && (size_t)k.n_done > k.n_places))
         keep(&k);
     qn_file_close(k.file);
     qn_release(maker->allocator, k.places, k.capacity, sizeof *k.places);
