@@ -9,18 +9,15 @@
 #include "run/program.h"
 #include "run/watch.h"
 
-/* The policies, by number, in the order in which they are called. */
+/* The policies, by number: QN_POLICY_RULES, ... (run/policies.def). */
+#define QN_POLICY(id, name)     QN_POLICY_##name,
+#define QN_MPI_POLICY(id, name) QN_POLICY_##name,
 enum {
-    QN_POLICY_RULES,   /* a user's choice of algorithms (run/tuning) */
-    QN_POLICY_SWAP,    /* values on a disk (run/planning) */
-    QN_POLICY_OFFLOAD, /* a device beside the CPU (run/offload.h) */
-    QN_POLICY_TUNER,   /* tilings that are fast on this machine (run/tuning) */
-    QN_POLICY_BUDGET,  /* a budget that changes (run/rebudget) */
-    QN_POLICY_RANKS,   /* steps that processes share (run/ranks) */
-    QN_POLICY_CORES,   /* operations side by side (run/cores) */
-    QN_POLICY_TIMING,  /* measured times of operations (run/timing.h) */
+#include "run/policies.def"
     QN_POLICIES
 };
+#undef QN_POLICY
+#undef QN_MPI_POLICY
 
 /* A text that is printed once and kept. */
 typedef struct qn_engine_text {
@@ -111,9 +108,6 @@ qn_status qn_engine_make_executor(qn_engine *engine, qn_program *program);
  * that the engine holds, the arena of memory.arena_bytes to come, and memory.outside_bytes keep
  * within it. QN_ERROR_MEMORY says the least budget that does. */
 qn_status qn_engine_make_plans(qn_engine *engine);
-
-/* Takes the plans of options.saved_plan for the programs; which is forgotten then. */
-qn_status qn_engine_take_saved(qn_engine *engine);
 
 /* The allocator of memory that operations read and write; and whether that is the device's, too. */
 qn_allocator qn_engine_shared(qn_engine *engine);

@@ -8,6 +8,7 @@
 #include "os/os.h"
 #include "plan/lanes/spread.h"
 #include "run/placing/comparison.h"
+#include "run/placing/within.h"
 #include "run/policy.h"
 #include "run/resident/resident.h"
 
@@ -414,6 +415,12 @@ static bool has_device(const qn_engine *e) {
     return qn_engine_device(e) > 0;
 }
 
+static const qn_machine_device *sharer(const qn_engine *e) {
+    const qn_machine_device *d = qn_offload_opened(e);
+    return d != &e->machine.devices[0] && d->device->shares && d->device->shares(d->state) ? d
+                                                                                           : NULL;
+}
+
 static bool runs(const qn_engine *e, int program) {
     (void)program;
     return has_device(e);
@@ -438,8 +445,14 @@ const qn_policy qn_policy_offload = {
     .create = create,
     .build = build,
     .prepare = qn_resident_choose,
+    .sharer = sharer,
     .plans = has_device,
     .plan = qn_engine_plan_device,
+    .find = qn_within_find,
+    .fits = qn_within_fits,
+    .restore = qn_within_restore,
+    .open_bytes = qn_resident_host_bytes,
+    .other_bytes = qn_within_device_bytes,
     .open = open_lanes,
     .start = qn_engine_choose_device,
     .begin_run = qn_resident_prepare,

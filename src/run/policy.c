@@ -1,17 +1,7 @@
-/* The list of policies, and calls of all of them. See policy.h. */
+/* Calls of all policies. See policy.h. */
 #include "run/policy.h"
 
 #include "base/status.h"
-
-const qn_policy *const qn_policy_rows[QN_POLICIES] = {
-    [QN_POLICY_RULES] = &qn_policy_rules,     [QN_POLICY_SWAP] = &qn_policy_swap,
-    [QN_POLICY_OFFLOAD] = &qn_policy_offload, [QN_POLICY_TUNER] = &qn_policy_tuner,
-    [QN_POLICY_BUDGET] = &qn_policy_budget,
-#ifdef QN_WITH_MPI
-    [QN_POLICY_RANKS] = &qn_policy_ranks,
-#endif
-    [QN_POLICY_CORES] = &qn_policy_cores,     [QN_POLICY_TIMING] = &qn_policy_timing,
-};
 
 /* The next row that has a function, from *i on; null: none. */
 #define NEXT(i, function)                                                                          \
@@ -46,6 +36,14 @@ qn_status qn_policies_prepare(qn_engine *e) {
     return QN_OK;
 }
 
+const qn_machine_device *qn_policies_sharer(const qn_engine *e) {
+    const qn_machine_device *device = NULL;
+    int i = 0;
+    NEXT(i, sharer)
+    device = device ? device : qn_policy_rows[i]->sharer(e);
+    return device;
+}
+
 size_t qn_policies_reserve(const qn_engine *e) {
     size_t bytes = 0;
     int i = 0;
@@ -61,6 +59,41 @@ const qn_policy *qn_policies_that_plans(const qn_engine *e) {
             return qn_policy_rows[i];
     }
     return NULL;
+}
+
+size_t qn_policies_offer(const qn_engine *e, qn_budget_options *options) {
+    size_t bytes = 0;
+    int i = 0;
+    NEXT(i, offer)
+    bytes += qn_policy_rows[i]->offer(e, options);
+    return bytes;
+}
+
+size_t qn_policies_open_bytes(const qn_engine *e) {
+    size_t bytes = 0;
+    int i = 0;
+    NEXT(i, open_bytes)
+    bytes += qn_policy_rows[i]->open_bytes(e);
+    return bytes;
+}
+
+/* The budget holds for each memory, so the fullest one counts. */
+size_t qn_policies_other_bytes(const qn_engine *e) {
+    size_t most = 0;
+    int i = 0;
+    NEXT(i, other_bytes) {
+        const size_t bytes = qn_policy_rows[i]->other_bytes(e);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+bool qn_policies_time_batches(const qn_engine *e) {
+    bool do_time = false;
+    int i = 0;
+    NEXT(i, times_batches)
+    do_time = do_time || qn_policy_rows[i]->times_batches(e);
+    return do_time;
 }
 
 qn_status qn_policies_open(qn_engine *e) {

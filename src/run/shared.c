@@ -1,11 +1,10 @@
 /* Memory that operations read and write. Where the device works in the host's memory, it comes from
  * the device, which knows it then; what others work with comes from the caller's allocator, as all
  * else. Both count against the engine's budget; the device's is not the caller's. */
-#include "run/offload.h"
+#include "run/policy.h"
 
 bool qn_engine_shares(const qn_engine *e) {
-    const qn_machine_device *d = qn_offload_opened(e);
-    return qn_offload_of(e)->opened > 0 && d->device->shares && d->device->shares(d->state);
+    return qn_policies_sharer(e) != NULL;
 }
 
 static bool is_above_limit(qn_counter *counter, size_t bytes) {
@@ -19,9 +18,9 @@ static bool is_above_limit(qn_counter *counter, size_t bytes) {
 /* A device that is lost gives none. */
 static void *allocate(void *user, size_t bytes, size_t align) {
     qn_engine *e = user;
-    const qn_machine_device *d = qn_offload_opened(e);
+    const qn_machine_device *d = qn_policies_sharer(e);
     void *memory = NULL;
-    if (!qn_engine_shares(e) || d->device->is_lost(d->state))
+    if (!d || d->device->is_lost(d->state))
         return e->allocator.allocate(e->allocator.user, bytes, align);
     if (is_above_limit(&e->counter, bytes) || d->device->share(d->state, bytes, &memory) != QN_OK)
         return NULL;
@@ -35,8 +34,8 @@ static void *allocate(void *user, size_t bytes, size_t align) {
 
 static void release(void *user, void *memory, size_t bytes) {
     qn_engine *e = user;
-    const qn_machine_device *d = qn_offload_opened(e);
-    if (!qn_engine_shares(e) || !d->device->unshare(d->state, memory)) {
+    const qn_machine_device *d = qn_policies_sharer(e);
+    if (!d || !d->device->unshare(d->state, memory)) {
         e->allocator.release(e->allocator.user, memory, bytes);
         return;
     }

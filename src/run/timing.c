@@ -89,7 +89,7 @@ static qn_events *timing_of(const qn_engine *e) {
     return e->policies[QN_POLICY_TIMING];
 }
 
-bool qn_engine_is_timed(const qn_engine *e) {
+static bool times_batches(const qn_engine *e) {
     return timing_of(e) != NULL;
 }
 
@@ -97,7 +97,8 @@ static void destroy(qn_engine *e) {
     qn_events_destroy(timing_of(e));
 }
 
-const qn_policy qn_policy_timing = {.name = "timing", .destroy = destroy};
+const qn_policy qn_policy_timing = {
+    .name = "timing", .times_batches = times_batches, .destroy = destroy};
 
 enum { BATCH = 256, ROOM = 3 }; /* ROOM: records for one node of the graph: it may run again */
 

@@ -25,7 +25,6 @@ uint64_t qn_engine_hash(const qn_engine *engine);
 
 /* Takes the memory to measure in; before the engine is planned, it is thus in its budget. */
 qn_status qn_engine_prepare_timing(qn_engine *engine);
-bool qn_engine_is_timed(const qn_engine *engine);
 
 /* From now on the engine is watched, by nobody else; after every step or so, what ran is taken
  * down. */

@@ -11,6 +11,7 @@
 - only src/cli prints or exits;
 - no operator of src/device compares operands' addresses: what is in place, the plan says;
 - only src/run includes the engine's contents and its policies (run/engine.h, run/policy.h): others ask run/inspect.h;
+- the engine, its planning and its trainer include no policy of it (src/run: SESSION, OF_POLICIES);
 - identifiers of the folders in CLEAN use none of the words that docs/glossary.md has replaced;
 - passes, plans and what runs them ask an operator's properties (graph/op.h), never which one it is.
 """
@@ -29,6 +30,13 @@ COMPARES_OPERANDS = re.compile(r"\b(?:in|out)\[[^]]*\][^;&|?]*[!=]=(?! *(?:NULL|
                                r"|\bfrom\b[\w .+]*[!=]=[\w .]*\bto\b(?!->|\.)")
 IS_OPERATOR = re.compile(r"[!=]=\s*&qn_op_\w+|&qn_op_\w+\s*[!=]=")
 COMMENT_OR_TEXT = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.S)
+
+
+# What knows no policy, and the headers of policies.
+SESSION = re.compile(r"src/run/(?:(?:engine|executor|executor_lanes|program|store|trainer|training_loop|shared|merge|optimizer"
+                     r"|watch|policy|policy_list|inspect)[.][ch]|planning/(?:planning|budget|saved)[.][ch]|guard/.*)")
+OF_POLICIES = re.compile(r'#include "run/(?:(?:offload|timing|rehearsal)\.h|(?:cores/(?!runner)|tuning/|rebudget/|ranks/|resident/|placing/)'
+                         r'|planning/swap\.h)')
 
 
 # Words that identifiers of these folders had, and the field's terms for them (docs/glossary.md).
@@ -69,6 +77,8 @@ def check_floors(path, text):
     for number, line in enumerate(text.split("\n"), 1):
         if re.match(r'#include "run/(engine|policy|offload)\.h"', line) and path.parts[0] == "src" and own != "run":
             yield f"{path}:{number}: what is in an engine is for src/run alone; ask run/inspect.h"
+        if SESSION.fullmatch(path.as_posix()) and OF_POLICIES.match(line):
+            yield f"{path}:{number}: the engine knows no policy; give the policies' rows a call (run/policy.h)"
         match = re.match(r'#include "(\w+)/', line)
         if not match or match.group(1) not in FLOORS or own not in FLOORS:
             continue

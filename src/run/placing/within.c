@@ -7,8 +7,9 @@
 
 #include <string.h>
 
-/* Of an x8 link of PCI Express 3. */
-const qn_swap_speed qn_within_copies = {
+/* What copying to the host's memory and back takes, where what a device's own memory cannot hold is
+ * kept: of an x8 link of PCI Express 3. */
+static const qn_swap_speed copies = {
     .write_bytes_per_ns = 6, .read_bytes_per_ns = 6, .latency_ns = 10000};
 
 static int space_of(const qn_engine *e) {
@@ -36,8 +37,19 @@ static size_t arena_of(const qn_engine *e, const qn_plan *plan) {
     return space > 0 ? qn_plan_arena(plan, space).bytes : plan->arena_bytes;
 }
 
-bool qn_within_fits(const qn_engine *e, const qn_plan *plan, size_t host_bytes, size_t bytes) {
+/* Bytes for the arena of a device's own memory. */
+static size_t device_limit(const qn_engine *e, size_t total_bytes) {
+    const size_t fixed = qn_within_fixed(e);
+    return total_bytes > fixed ? total_bytes - fixed : 0;
+}
+
+static bool fits(const qn_engine *e, const qn_plan *plan, size_t host_bytes, size_t bytes) {
     return plan->arena_bytes <= host_bytes && (space_of(e) == 0 || arena_of(e, plan) <= bytes);
+}
+
+bool qn_within_fits(const qn_engine *e, const qn_plan *plan, size_t host_bytes,
+                    size_t total_bytes) {
+    return fits(e, plan, host_bytes, device_limit(e, total_bytes));
 }
 
 /* ---- lanes for a plan of one ---- */
@@ -120,7 +132,8 @@ static qn_status spread_with(qn_engine *e, const qn_program *p, int16_t *of_node
     return status;
 }
 
-qn_status qn_within_spread(qn_engine *e, const qn_program *p, qn_budget_plan *made) {
+/* Gives a plan of one lane over a program that is not planned the engine's lanes, in its order. */
+static qn_status spread_plan(qn_engine *e, const qn_program *p, qn_budget_plan *made) {
     const size_t n = (size_t)made->graph->n_nodes + (size_t)made->graph->n_values;
     int16_t *numbers;
     QN_TRY(qn_allocate(&e->allocator, n, sizeof *numbers, &numbers));
@@ -139,8 +152,8 @@ static qn_status find(qn_engine *e, const qn_program *p, const qn_budget_options
     qn_budget_options asked = *options;
     for (int i = 0; i < MOST_TRIES; i++) {
         QN_TRY(qn_budget_plan_find(&e->allocator, p->graph, &e->machine, &asked, found, least));
-        const qn_status status = qn_within_spread(e, p, found);
-        if (status == QN_OK && qn_within_fits(e, found->plan, host_bytes, limit))
+        const qn_status status = spread_plan(e, p, found);
+        if (status == QN_OK && fits(e, found->plan, host_bytes, limit))
             return QN_OK;
         const size_t bytes = status == QN_OK ? arena_of(e, found->plan) : 0;
         const size_t over = bytes > limit ? bytes - limit : limit / 8;
@@ -163,16 +176,22 @@ static bool is_cheap(const qn_budget_plan *p) {
 }
 
 /* Both ways: nothing goes to the host's memory, or what is cheaper to copy than to make again. */
-qn_status qn_within_find(qn_engine *e, const qn_program *p, const qn_budget_options *options,
-                         size_t host_bytes, qn_budget_plan *found, size_t *least) {
+qn_status qn_within_find(qn_engine *e, const qn_program *p, size_t total_bytes,
+                         const qn_budget_options *options, qn_budget_plan *found, size_t *least) {
+    const size_t host_bytes = options->arena_bytes;
+    const bool is_apart = space_of(e) > 0;
     qn_budget_options without = *options;
     qn_budget_plan swapped = {0};
     size_t least_swapped = 0;
     without.swap = NULL;
+    without.arena_bytes = is_apart ? device_limit(e, total_bytes) : host_bytes;
     const qn_status status = find(e, p, &without, host_bytes, found, least);
-    if (!options->swap || is_cheap(found) || (status != QN_OK && status != QN_ERROR_MEMORY))
+    if (!is_apart || is_cheap(found) || (status != QN_OK && status != QN_ERROR_MEMORY))
         return status;
-    const qn_status second = find(e, p, options, host_bytes, &swapped, &least_swapped);
+    qn_budget_options with = without;
+    with.swap = &copies;
+    with.swap_bytes = host_bytes;
+    const qn_status second = find(e, p, &with, host_bytes, &swapped, &least_swapped);
     if (second == QN_OK && (status != QN_OK || swapped.extra_ns < found->extra_ns)) {
         qn_budget_plan_deinit(found);
         *found = swapped;
@@ -182,4 +201,29 @@ qn_status qn_within_find(qn_engine *e, const qn_program *p, const qn_budget_opti
     if (least_swapped > 0 && (*least == 0 || least_swapped < *least))
         *least = least_swapped;
     return second == QN_ERROR_MEMORY ? status : second;
+}
+
+/* ---- saved plans ---- */
+
+/* Where a file's plan makes nothing again, the plan is as without a file. */
+qn_status qn_within_restore(qn_engine *e, const qn_saved_program *saved, qn_program *p) {
+    qn_budget_plan made = {0};
+    qn_plan *usual;
+    if (saved->micro_batch > 0)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "the plan works on %lld samples at a time, whose sums another device rounds "
+                       "differently; make a plan that does not, or train with --device cpu",
+                       (long long)saved->micro_batch);
+    QN_TRY(qn_saved_restore_usual(&e->allocator, saved, p->graph, &e->machine, &usual));
+    if (usual) {
+        qn_plan_destroy(usual);
+        return qn_engine_plan_device(e, p);
+    }
+    QN_TRY(qn_saved_restore(&e->allocator, saved, p->graph, &e->machine, &made));
+    const qn_status status = spread_plan(e, p, &made);
+    if (status != QN_OK)
+        qn_budget_plan_deinit(&made);
+    else
+        qn_program_take(p, &made);
+    return status;
 }

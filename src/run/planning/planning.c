@@ -6,13 +6,9 @@
 #include "run/planning/planning.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "device/disk.h"
 #include "os/os.h"
-#include "run/placing/within.h"
-#include "run/planning/swap.h"
+#include "run/inspect.h"
 #include "run/policy.h"
-#include "run/resident/resident.h"
-#include "run/timing.h"
 
 /* A guess of what a node takes in a graph that was made anew, its plan and its executor. */
 enum { NODE_BYTES = 2200, EXECUTOR_BYTES = 500 };
@@ -228,40 +224,33 @@ void qn_fit_end(qn_engine *e) {
     }
 }
 
-/* Bytes for the arena of a device's own memory. */
-static size_t device_limit(const qn_engine *e, const fit *f) {
-    const size_t fixed = qn_within_fixed(e);
-    return f->total > fixed ? f->total - fixed : 0;
+static qn_status find_plan(qn_engine *e, const qn_program *p, const fit *f,
+                           const qn_budget_options *options, qn_budget_plan *found, size_t *least) {
+    const qn_policy *policy = qn_policies_that_plans(e);
+    if (policy && policy->find)
+        return policy->find(e, p, f->total, options, found, least);
+    return qn_budget_plan_find(&e->allocator, p->graph, &e->machine, options, found, least);
 }
 
-/* On the CPU, or on it and a device. */
-static qn_status find_plan(qn_engine *e, const qn_program *p, const fit *f,
-                           qn_budget_options options, qn_budget_plan *found, size_t *least) {
-    const size_t host_bytes = options.arena_bytes;
-    if (qn_engine_device(e) == 0 || p == &e->update)
-        return qn_budget_plan_find(&e->allocator, p->graph, &e->machine, &options, found, least);
-    options.swap = NULL;
-    if (e->machine.devices[qn_engine_device(e)].first_space > 0) {
-        options.arena_bytes = device_limit(e, f);
-        options.swap = &qn_within_copies;
-        options.swap_bytes = host_bytes;
-    }
-    return qn_within_find(e, p, &options, host_bytes, found, least);
+/* Whether a plan keeps within limit bytes of the arena. */
+static bool is_within(const qn_engine *e, const qn_plan *plan, const fit *f, size_t limit) {
+    const qn_policy *policy = qn_policies_that_plans(e);
+    return policy && policy->fits ? policy->fits(e, plan, limit, f->total)
+                                  : plan->arena_bytes <= limit;
 }
 
 /* A plan of its graph with an arena of at most limit bytes, where values are made again or swapped.
  */
 static qn_status plan_again(qn_engine *e, qn_program *p, fit *f, size_t limit, size_t *least) {
-    const qn_swap *swap = f->no_swap ? NULL : qn_swap_of(e);
-    const qn_budget_options options = {.arena_bytes = limit,
-                                       .node_ns = complete_times(p),
-                                       .swap = swap ? &swap->speed : NULL,
-                                       .swap_bytes = e->options.swap_bytes,
-                                       .most_work = f->is_rough ? 1 : 0,
-                                       .low = low_of(e, p)};
+    qn_budget_options options = {.arena_bytes = limit,
+                                 .node_ns = complete_times(p),
+                                 .most_work = f->is_rough ? 1 : 0,
+                                 .low = low_of(e, p)};
     qn_budget_plan found = {0};
     const size_t before = held_bytes(e);
-    QN_TRY(find_plan(e, p, f, options, &found, least));
+    if (!f->no_offers)
+        qn_policies_offer(e, &options);
+    QN_TRY(find_plan(e, p, f, &options, &found, least));
     const size_t peak = before + found.planner_bytes;
     e->planning.planner_bytes = larger(e->planning.planner_bytes, found.planner_bytes);
     e->planning.ns += found.planning_ns;
@@ -294,7 +283,7 @@ static qn_status plan_either(qn_engine *e, qn_program *p, fit *f, size_t limit, 
                              size_t *least) {
     bool is_split;
     QN_TRY(plan_in_pieces(e, p, f, limit, &found));
-    if (found.micro_batch > 0 && found.extra <= little_time && !qn_engine_is_timed(e))
+    if (found.micro_batch > 0 && found.extra <= little_time && !qn_policies_time_batches(e))
         return QN_OK;
     make_whole(p);
     if (found.micro_batch == 0 && found.smallest == 0)
@@ -304,7 +293,7 @@ static qn_status plan_either(qn_engine *e, qn_program *p, fit *f, size_t limit, 
     const bool is_refused = end_limit(e, before);
     const double extra = p->base ? p->budget.extra_ns / p->budget.base_ns : 0;
     if (status == QN_OK &&
-        (found.micro_batch == 0 || qn_engine_is_timed(e) || extra <= found.extra))
+        (found.micro_batch == 0 || qn_policies_time_batches(e) || extra <= found.extra))
         return QN_OK;
     if (status != QN_OK && (status != QN_ERROR_MEMORY || (*least == 0 && !is_refused)))
         return status;
@@ -316,18 +305,17 @@ static qn_status plan_either(qn_engine *e, qn_program *p, fit *f, size_t limit, 
     return is_split ? QN_OK : plan_again(e, p, f, limit, least);
 }
 
-/* Micro-batches are the caller's where it gave some; plans for changed budgets are of whole
- * batches. */
+/* Micro-batches are the caller's where it gave some; what a policy plans is of whole batches. */
 static bool may_be_split(const qn_engine *e, const qn_program *p) {
     return p->training && p->n_phases == 1 && e->options.micro_batch == 0 &&
-           qn_engine_device(e) == 0 && !e->options.budget_changes;
+           !qn_policies_that_plans(e);
 }
 
 /* A plan with an arena of at most limit bytes; where there is none, *least gets the smallest that
  * was found. */
 static qn_status plan_within(qn_engine *e, qn_program *p, fit *f, size_t limit, size_t *least) {
     QN_TRY(plan_as_is(e, p));
-    if (qn_within_fits(e, p->plan, limit, device_limit(e, f)))
+    if (is_within(e, p->plan, f, limit))
         return QN_OK;
     const pieces whole = {.whole_ns = estimate_ns(p), .whole_bytes = p->plan->arena_bytes};
     qn_program_unplan(p);
@@ -363,22 +351,23 @@ static qn_status make_executors(qn_engine *e) {
 }
 
 static size_t guess_reserve(const qn_engine *e, const fit *f) {
-    const qn_swap *swap = f->no_swap ? NULL : qn_swap_of(e);
+    qn_budget_options options = {0};
     size_t n_nodes = 0;
     for (int i = 0; i < e->n_programs; i++)
         n_nodes += (size_t)e->programs[i].graph->n_nodes;
-    return n_nodes * NODE_BYTES + (swap ? qn_disk_memory(swap->folder, 2, 64) : 0);
+    return n_nodes * NODE_BYTES + (f->no_offers ? 0 : qn_policies_offer(e, &options));
 }
 
 static size_t update_bytes(const qn_engine *e) {
     return e->update.plan ? e->update.plan->arena_bytes : 0;
 }
 
-/* What is held with the arenas to come; of the device's own memory, if that is more. */
+/* What is held with the arenas and the policies' memory to come; or of other memory, if that is
+ * more. */
 static size_t used_bytes(const qn_engine *e) {
     return larger(held_bytes(e) + update_bytes(e) + e->memory.arena_bytes +
-                      qn_engine_swap_memory(e) + qn_resident_host_bytes(e),
-                  qn_within_device_bytes(e));
+                      qn_policies_open_bytes(e),
+                  qn_policies_other_bytes(e));
 }
 
 /* One try. *does_fit is false where the reserve was too small, or no plan was found (needed_bytes
@@ -387,8 +376,8 @@ static qn_status try_fit(qn_engine *e, fit *f, bool *does_fit) {
     *does_fit = false;
     if (e->update.graph)
         QN_TRY(plan_as_is(e, &e->update));
-    const size_t before = held_bytes(e), host = qn_resident_host_bytes(e);
-    const size_t taken = before + f->reserve + update_bytes(e) + host;
+    const size_t before = held_bytes(e) + qn_policies_open_bytes(e);
+    const size_t taken = before + f->reserve + update_bytes(e);
     QN_TRY(plan_all(e, f, f->total > taken ? f->total - taken : 0, does_fit));
     if (!*does_fit) {
         f->needed_bytes += f->total > taken ? 0 : taken - f->total;
@@ -396,7 +385,7 @@ static qn_status try_fit(qn_engine *e, fit *f, bool *does_fit) {
     }
     QN_TRY(make_executors(e));
     *does_fit = used_bytes(e) <= f->total;
-    f->reserve = held_bytes(e) - before + qn_engine_swap_memory(e);
+    f->reserve = held_bytes(e) + qn_policies_open_bytes(e) - before;
     return QN_OK;
 }
 
@@ -454,12 +443,13 @@ static qn_status fit_within(qn_engine *e, fit *f) {
     return QN_OK;
 }
 
-/* Whether the file's own memory may be why there are no plans, or, where only memory matters, why
- * they take so much. */
+/* Whether the memory of what policies offer may be why there are no plans, or, where only memory
+ * matters, why they take so much. */
 static bool may_be_less_without(const qn_engine *e, const fit *f) {
-    if (!qn_swap_of(e) || f->before > f->total)
+    qn_budget_options options = {0};
+    if (qn_policies_offer(e, &options) == 0 || f->before > f->total)
         return false;
-    return f->needed_bytes > 0 || (f->is_rough && qn_engine_swap_memory(e) > 0);
+    return f->needed_bytes > 0 || (f->is_rough && qn_policies_open_bytes(e) > 0);
 }
 
 qn_status qn_fit_within(qn_engine *e, fit *f) {
@@ -469,9 +459,9 @@ qn_status qn_fit_within(qn_engine *e, fit *f) {
         return QN_OK;
     const fit with = *f;
     *f = start;
-    f->no_swap = true;
+    f->no_offers = true;
     QN_TRY(fit_within(e, f));
-    f->no_swap = false;
+    f->no_offers = false;
     const bool is_less = f->needed_bytes == 0 && (with.needed_bytes > 0 || f->used < with.used);
     if (is_less)
         return QN_OK;
@@ -480,7 +470,7 @@ qn_status qn_fit_within(qn_engine *e, fit *f) {
         f->is_hopeless &= with.is_hopeless;
         return QN_OK;
     }
-    *f = start; /* the plans with the file are the better ones: they are made again */
+    *f = start; /* the plans with what is offered are the better ones: they are made again */
     return fit_within(e, f);
 }
 
@@ -577,7 +567,6 @@ void qn_engine_note_peak(qn_engine *e, size_t bytes) {
 qn_status qn_engine_make_plans(qn_engine *e) {
     if (e->options.saved_plan)
         return plan_as_saved(e);
-    QN_TRY(qn_engine_measure_swap(e));
     return e->options.memory_budget_bytes > 0 ? qn_engine_plan_budget(e) : plan_freely(e, true);
 }
 

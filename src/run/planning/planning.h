@@ -10,7 +10,7 @@ typedef struct qn_fit {
     size_t total;        /* bytes, those outside included */
     size_t most;         /* that may be held meanwhile */
     size_t before;       /* that were held at most before planning */
-    bool no_swap;        /* nothing is swapped, although there is a folder */
+    bool no_offers;      /* what policies offer is not used: no swap file, although there is one */
     bool is_rough;       /* only whether there are plans matters, not how fast they are */
     size_t reserve;      /* set aside for plans and executors */
     size_t peak_bytes;   /* that were held at most in its tries */
@@ -22,11 +22,14 @@ typedef struct qn_fit {
 /* Plans all programs as they are: what that takes is known exactly. */
 qn_status qn_fit_usual(qn_engine *engine, qn_fit *fit);
 
-/* Plans all programs in pieces, with values made again, or swapped, as it takes; without the swap
- * file where what the file itself needs is too much. Engine's
- * plans_within is set, and what is kept between tries is released by qn_fit_end. */
+/* Plans all programs in pieces, with values made again, or swapped, as it takes; without the
+ * policies' offers where what they need themselves is too much. The engine's
+ * planning.is_within is set, and what is kept between tries is released by qn_fit_end. */
 qn_status qn_fit_within(qn_engine *engine, qn_fit *fit);
 void qn_fit_end(qn_engine *engine);
+
+/* Takes the plans of options.saved_plan for the programs; which is forgotten then. */
+qn_status qn_engine_take_saved(qn_engine *engine);
 
 /* Plans all programs within the engine's budget, or refuses it and names one that works. */
 qn_status qn_engine_plan_budget(qn_engine *engine);

@@ -3,30 +3,13 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "os/os.h"
-#include "run/offload.h"
-#include "run/placing/within.h"
+#include "run/planning/planning.h"
+#include "run/policy.h"
 
-/* With a device: the file's order and what it makes again, over both lanes; where that is nothing,
- * as without a file. */
-static qn_status take_for_device(qn_engine *e, const qn_saved_program *saved, qn_program *p) {
+static qn_status take(qn_engine *e, const qn_saved_program *saved, qn_program *p) {
     qn_budget_plan made = {0};
-    qn_plan *usual;
-    QN_TRY(qn_saved_restore_usual(&e->allocator, saved, p->graph, &e->machine, &usual));
-    if (usual) {
-        qn_plan_destroy(usual);
-        return qn_engine_plan_device(e, p);
-    }
-    QN_TRY(qn_saved_restore(&e->allocator, saved, p->graph, &e->machine, &made));
-    const qn_status status = qn_within_spread(e, p, &made);
-    if (status != QN_OK)
-        qn_budget_plan_deinit(&made);
-    else
-        qn_program_take(p, &made);
-    return status;
-}
-
-static qn_status take_for_cpu(qn_engine *e, const qn_saved_program *saved, qn_program *p) {
-    qn_budget_plan made = {0};
+    if (saved->micro_batch > 0 && !p->unsplit)
+        QN_TRY(qn_program_split(p, &e->machine, saved->micro_batch));
     QN_TRY(qn_saved_restore_usual(&e->allocator, saved, p->graph, &e->machine, &p->plan));
     if (p->plan)
         return QN_OK;
@@ -41,14 +24,11 @@ static qn_status restore(qn_engine *e, const char *isa, int index) {
     const qn_saved_program *saved;
     qn_program *p = &e->programs[index];
     QN_TRY(qn_saved_find(plan, index, p->name, n_threads, isa, &saved));
-    if (saved->micro_batch > 0 && qn_engine_device(e) > 0)
-        return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "the plan works on %lld samples at a time, whose sums another device rounds "
-                       "differently; make a plan that does not, or train with --device cpu",
-                       (long long)saved->micro_batch);
-    if (saved->micro_batch > 0 && !p->unsplit)
-        QN_TRY(qn_program_split(p, &e->machine, saved->micro_batch));
-    QN_TRY(qn_engine_device(e) > 0 ? take_for_device(e, saved, p) : take_for_cpu(e, saved, p));
+    const qn_policy *policy = qn_policies_that_plans(e);
+    if (policy && policy->restore)
+        QN_TRY(policy->restore(e, saved, p));
+    else
+        QN_TRY(take(e, saved, p));
     if (p->plan->arena_bytes > e->memory.arena_bytes)
         e->memory.arena_bytes = p->plan->arena_bytes;
     return QN_OK;

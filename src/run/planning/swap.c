@@ -31,9 +31,22 @@ static qn_status create(qn_engine *e) {
     return qn_machine_add(&e->machine, &qn_device_disk, NULL, &row);
 }
 
-qn_status qn_engine_measure_swap(qn_engine *e) {
+/* Plans that are given need no speed. */
+static qn_status measure(qn_engine *e) {
     qn_swap *swap = qn_swap_of(e);
-    return swap ? qn_swap_speed_get(&e->allocator, swap->folder, &swap->speed) : QN_OK;
+    return swap && !e->options.saved_plan
+               ? qn_swap_speed_get(&e->allocator, swap->folder, &swap->speed)
+               : QN_OK;
+}
+
+static size_t offer(const qn_engine *e, qn_budget_options *options) {
+    enum { USUAL_QUEUES = 2, USUAL_WORKS = 64 };
+    const qn_swap *swap = qn_swap_of(e);
+    if (!swap)
+        return 0;
+    options->swap = &swap->speed;
+    options->swap_bytes = e->options.swap_bytes;
+    return qn_disk_memory(swap->folder, USUAL_QUEUES, USUAL_WORKS);
 }
 
 /* The disk among the machine's devices. */
@@ -69,7 +82,7 @@ static size_t memory_of(const qn_engine *e, need n) {
     return n.n_queues > 0 ? qn_disk_memory(swap ? swap->folder : "", n.n_queues, n.n_works) : 0;
 }
 
-size_t qn_engine_swap_memory(const qn_engine *e) {
+static size_t open_bytes(const qn_engine *e) {
     return memory_of(e, find_needs(e));
 }
 
@@ -105,6 +118,9 @@ static void destroy(qn_engine *e) {
 const qn_policy qn_policy_swap = {
     .name = "swap",
     .create = create,
+    .prepare = measure,
+    .offer = offer,
+    .open_bytes = open_bytes,
     .open = open_disk,
     .destroy = destroy,
 };

@@ -17,10 +17,4 @@ static inline qn_swap *qn_swap_of(const qn_engine *engine) {
     return engine->policies[QN_POLICY_SWAP];
 }
 
-/* Measures the folder, before planning. */
-qn_status qn_engine_measure_swap(qn_engine *engine);
-
-/* Memory that the disk and the lanes take that the plans need. */
-size_t qn_engine_swap_memory(const qn_engine *engine);
-
 #endif

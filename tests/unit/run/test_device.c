@@ -406,6 +406,10 @@ static void test_memory(void) {
     qn_trainer_destroy(free);
 }
 
+/* Of a disk, about. */
+static const qn_swap_speed disk_speed = {
+    .write_bytes_per_ns = 6, .read_bytes_per_ns = 6, .latency_ns = 10000};
+
 /* A plan of a program in seven tenths of its arena, or as it is. */
 static void take_plan(qn_arena *memory, const qn_engine *e, int index, bool is_swapped,
                       qn_saved_program *saved) {
@@ -413,7 +417,7 @@ static void take_plan(qn_arena *memory, const qn_engine *e, int index, bool is_s
     const size_t bytes = p->plan->arena_bytes;
     const qn_budget_options options = {
         .arena_bytes = p->training ? bytes / 10 * 7 : bytes,
-        .swap = is_swapped ? &qn_within_copies : NULL,
+        .swap = is_swapped ? &disk_speed : NULL,
     };
     qn_budget_plan made = {0};
     CHECK_OK(qn_budget_plan_find(&e->allocator, p->graph, &e->machine, &options, &made, NULL));
