@@ -3,7 +3,6 @@
 #include "run/offload.h"
 
 #include "base/status.h"
-#include "driver/driver.h"
 #include "os/heap.h"
 #include "os/os.h"
 #include "plan/lanes/spread.h"
@@ -13,7 +12,6 @@
 #include "run/resident/resident.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- opening ---- */
@@ -37,7 +35,10 @@ static qn_status add(qn_engine *e, const qn_driver *driver, int number) {
         device->close(state);
         return status;
     }
-    qn_offload_of(e)->device = qn_offload_of(e)->opened = row;
+    qn_offload *o = qn_offload_of(e);
+    o->device = o->opened = row;
+    o->driver = driver;
+    o->number = number;
     set_pace(e, device, state);
     return QN_OK;
 }
@@ -79,6 +80,58 @@ static qn_status check_wish(const qn_device_wish *wish) {
                    "they work: --cpu-watts and --device-watts");
 }
 
+/* ---- the option ---- */
+
+/* A text of the engine's own for that of the options, which the caller does not keep. */
+static qn_status take_name(qn_engine *e, const char *text) {
+    qn_offload *o = qn_offload_of(e);
+    const size_t bytes = strlen(text) + 1;
+    char *name;
+    QN_TRY(qn_allocate(&e->allocator, 1, bytes, &name));
+    memcpy(name, text, bytes);
+    qn_release(&e->allocator, o->name, 1, o->name_bytes);
+    e->options.device = o->name = name;
+    o->name_bytes = bytes;
+    return QN_OK;
+}
+
+/* "SCHEME:NUMBER/PLACEMENT", of what is known. */
+static qn_status print_name(qn_engine *e) {
+    enum { MOST_NUMBER = 24 };
+    const qn_offload *o = qn_offload_of(e);
+    const char *scheme = o->driver->scheme;
+    const size_t bytes = strlen(scheme) + MOST_NUMBER + qn_placed_text_bytes(&o->placed);
+    char *text;
+    QN_TRY(qn_allocate(&e->allocator, 1, bytes, &text));
+    size_t at = (size_t)snprintf(text, bytes, "%s", scheme);
+    if (o->number > 0)
+        at += (size_t)snprintf(text + at, bytes - at, ":%d", o->number);
+    if (o->placed.is_given) {
+        text[at++] = '/';
+        qn_placed_print(&o->placed, text + at, bytes - at);
+    }
+    const qn_status status = take_name(e, text);
+    qn_release(&e->allocator, text, 1, bytes);
+    return status;
+}
+
+qn_status qn_engine_note_placed(qn_engine *e, const qn_program *p) {
+    qn_offload *o = qn_offload_of(e);
+    const int64_t pieces = p ? qn_program_pieces(p) : 0;
+    qn_placed placed = {.pieces = 1};
+    if (p && p->site_of)
+        QN_TRY(qn_placed_take(&e->allocator, p->site_of, qn_program_built_graph(p)->n_nodes,
+                              pieces > 0 ? pieces : 1, &placed));
+    qn_placed_deinit(&e->allocator, &o->placed);
+    o->placed = placed;
+    return print_name(e);
+}
+
+qn_status qn_engine_note_cpu(qn_engine *e) {
+    qn_placed_deinit(&e->allocator, &qn_offload_of(e)->placed);
+    return take_name(e, "cpu");
+}
+
 /* What "auto" cannot use, it does without. */
 static qn_status open_auto(qn_engine *e) {
     qn_offload *o = qn_offload_of(e);
@@ -86,7 +139,7 @@ static qn_status open_auto(qn_engine *e) {
     QN_TRY(check_wish(&e->options.device_wish));
     for (const qn_driver *d = qn_drivers; is_fit && !o->is_tried && d->scheme; d++)
         o->is_tried = d->functions && d->functions->is_tried && add(e, d, 0) == QN_OK;
-    e->options.device = o->is_tried ? "auto" : "cpu";
+    QN_TRY(take_name(e, o->is_tried ? "auto" : "cpu"));
     if (e->options.plan_only)
         qn_engine_tell(
             e, 0,
@@ -94,48 +147,20 @@ static qn_status open_auto(qn_engine *e) {
     return QN_OK;
 }
 
-/* Reads "DEVICE/PIECES:PLACEMENT" once: pieces and colon may be left out. */
-static void read_placement(qn_offload *o) {
-    const char *at = strchr(o->name, '/'), *colon = at ? strchr(at, ':') : NULL;
-    o->placement = colon ? colon + 1 : at ? at + 1 : NULL;
-    o->pieces = colon ? strtoll(at + 1, NULL, 10) : 1;
-}
-
-/* A run of n nodes takes at most 2 n characters. */
-qn_status qn_engine_name_device(qn_engine *e, const char *device, const qn_program *placed) {
-    enum { MOST_NUMBER = 24 };
-    const int16_t *site_of = placed ? placed->site_of : NULL;
-    const int32_t n_nodes = site_of ? qn_program_built_graph(placed)->n_nodes : 0;
-    const int64_t pieces = site_of ? qn_program_pieces(placed) : 0;
-    const size_t length = strlen(device), bytes = length + MOST_NUMBER + 2 + 2 * (size_t)n_nodes;
-    size_t at = length + 1;
-    char *name;
-    QN_TRY(qn_allocate(&e->allocator, 1, bytes, &name));
-    memcpy(name, device, length + 1);
-    if (pieces > 0)
-        at += (size_t)snprintf(name + at, MOST_NUMBER, "%lld:", (long long)pieces);
-    if (site_of && qn_placing_print(site_of, n_nodes, name + at, bytes - at))
-        name[length] = '/';
-    qn_release(&e->allocator, qn_offload_of(e)->name, 1, qn_offload_of(e)->name_bytes);
-    e->options.device = qn_offload_of(e)->name = name;
-    qn_offload_of(e)->name_bytes = bytes;
-    read_placement(qn_offload_of(e));
-    return QN_OK;
-}
-
+/* The option is parsed here, once; what it says is typed from here on. */
 static qn_status create(qn_engine *e) {
     qn_offload *o;
     QN_TRY(qn_allocate(&e->allocator, 1, sizeof *o, &o));
     e->policies[QN_POLICY_OFFLOAD] = o;
-    const char *text = e->options.device ? e->options.device : "cpu";
+    o->placed.pieces = 1;
     qn_device_name name;
-    QN_TRY(qn_engine_name_device(e, text, NULL));
-    text = qn_offload_of(e)->name;
-    if (strcmp(text, "cpu") == 0)
+    QN_TRY(take_name(e, e->options.device ? e->options.device : "cpu"));
+    if (strcmp(o->name, "cpu") == 0)
         return QN_OK;
-    if (strcmp(text, "auto") == 0)
+    if (strcmp(o->name, "auto") == 0)
         return open_auto(e);
-    QN_TRY(qn_driver_parse(text, &name));
+    QN_TRY(qn_driver_parse(o->name, &name));
+    QN_TRY(qn_placed_parse(&e->allocator, name.placement, &o->placed));
     QN_TRY(check(e));
     return add(e, name.driver, name.number);
 }
@@ -149,6 +174,7 @@ static void destroy(qn_engine *e) {
     if (o->opened > 0)
         qn_offload_opened(e)->device->close(qn_offload_opened(e)->state);
     qn_device_choice_destroy(e);
+    qn_placed_deinit(&e->allocator, &o->placed);
     qn_release(&e->allocator, o->name, 1, o->name_bytes);
     qn_release(&e->allocator, o, 1, sizeof *o);
     e->policies[QN_POLICY_OFFLOAD] = NULL;
@@ -176,11 +202,12 @@ static const qn_program *placed_program(const qn_engine *e) {
 /* The placement that was measured or given for a program; else all that the device can run. */
 qn_status qn_engine_fill_lane_of(const qn_engine *e, const qn_program *p, int16_t *lane_of) {
     const qn_graph *graph = p->graph;
-    const bool is_placed = p == placed_program(e) && qn_offload_of(e)->placement;
+    const qn_placed *placed = &qn_offload_of(e)->placed;
+    const bool is_placed = p == placed_program(e) && placed->is_given;
     for (int n = 0; n < graph->n_nodes; n++)
         lane_of[n] = !p->site_of || p->site_of[n] > 0;
     if (!p->site_of && is_placed)
-        QN_TRY(qn_placing_parse(qn_offload_of(e)->placement, lane_of, graph->n_nodes));
+        QN_TRY(qn_placed_fill(placed, lane_of, graph->n_nodes));
     for (int n = 0; n < graph->n_nodes; n++) {
         qn_tensor outputs[QN_MAX_OUTPUTS];
         const qn_node *node = graph->nodes[n];
@@ -407,7 +434,7 @@ qn_status qn_engine_lose_device(qn_engine *e, int program) {
 
 static qn_status build(qn_engine *e, qn_program *p) {
     return qn_engine_device(e) > 0
-               ? qn_program_split_apart(p, &e->machine, qn_offload_of(e)->pieces)
+               ? qn_program_split_apart(p, &e->machine, qn_offload_of(e)->placed.pieces)
                : QN_OK;
 }
 

@@ -4,22 +4,25 @@
 #ifndef QN_RUN_OFFLOAD_H
 #define QN_RUN_OFFLOAD_H
 
+#include "driver/driver.h"
 #include "run/engine.h"
 #include "run/inspect.h"
+#include "run/placing/placed.h"
 
 struct qn_device_choice;
 struct qn_resident;
 
 /* Every engine has one; that of the CPU alone has no device. */
 typedef struct qn_offload {
-    char *name; /* (name_bytes), of the options: "opencl:1/h3d20": of which nodes */
+    const qn_driver *driver; /* of the device, and its number; null: the CPU alone */
+    int number;
+    qn_placed placed; /* of the first program that trains */
+    char *name;       /* (name_bytes): all three as a text, of the options */
     size_t name_bytes;
-    const char *placement; /* in the name, of the first program that trains; null: none */
-    int64_t pieces;        /* of its batch, for several processors; 1: it is whole */
-    int device;            /* row of the machine's that programs use beside the CPU; 0: none */
-    int opened;            /* the same, which stays when the device is left */
-    bool is_tried;         /* it is used only if that is better */
-    void *left_arena;      /* (left_arena_bytes): that a device may still write to, or null */
+    int device;       /* row of the machine's that programs use beside the CPU; 0: none */
+    int opened;       /* the same, which stays when the device is left */
+    bool is_tried;    /* it is used only if that is better */
+    void *left_arena; /* (left_arena_bytes): that a device may still write to, or null */
     size_t left_arena_bytes;
     struct qn_resident *resident;    /* what stays on the device; null: no device yet */
     struct qn_device_choice *choice; /* what was found when it was tried, or null */
@@ -74,9 +77,10 @@ qn_status qn_engine_change_pieces(qn_engine *engine, qn_program *program, int64_
 /* "opencl (NAME)", and why it was lost. */
 void qn_engine_describe_device(const qn_engine *engine, char name[160], char reason[200]);
 
-/* A text of the engine's own for that of the options, which is not kept: of a device, and where it
- * runs which nodes of a program (null: all that it can), in how many pieces of the batch. */
-qn_status qn_engine_name_device(qn_engine *engine, const char *device, const qn_program *placed);
+/* Notes where a program's nodes run now, in how many pieces of the batch (null: all that the device
+ * can), and names it in the options, for a run that goes on; or that the CPU alone runs all. */
+qn_status qn_engine_note_placed(qn_engine *engine, const qn_program *placed);
+qn_status qn_engine_note_cpu(qn_engine *engine);
 
 /* Where the device is only tried: measures a step on it, on the CPU and on both, and takes the best
  * (run/placing/comparison.h). */

@@ -107,15 +107,10 @@ static void fill_joules(qn_device_way *r) {
 
 /* ---- comparing ---- */
 
-/* Takes the name that a resumed run is to have. */
-static qn_status take_name(qn_engine *e, const qn_program *p) {
-    return qn_engine_name_device(e, qn_offload_opened(e)->device->name, p);
-}
-
 static qn_status leave_both(comparison *c) {
     c->placing.program->site_of = NULL;
     c->found->ways[QN_WAY_BOTH].is_measured = false;
-    return take_name(c->e, c->placing.program);
+    return qn_engine_note_placed(c->e, c->placing.program);
 }
 
 static qn_status predict(comparison *c, bool *is_mixed) {
@@ -141,7 +136,7 @@ static qn_status try_both(comparison *c) {
     QN_TRY(predict(c, &is_mixed));
     if (!is_mixed)
         return leave_both(c);
-    QN_TRY(take_name(c->e, c->placing.program));
+    QN_TRY(qn_engine_note_placed(c->e, c->placing.program));
     QN_TRY(qn_engine_change_device(c->e, c->device));
     const qn_status status = measure(c->r, both);
     fill_joules(both);
@@ -160,7 +155,7 @@ static qn_status take_best(comparison *c) {
     if (f->chosen == QN_WAY_BOTH)
         return QN_OK;
     c->placing.program->site_of = NULL;
-    QN_TRY(take_name(c->e, c->placing.program));
+    QN_TRY(qn_engine_note_placed(c->e, c->placing.program));
     if (f->chosen == QN_WAY_CPU && !is_both)
         return QN_OK;
     return qn_engine_change_device(c->e, f->chosen == QN_WAY_DEVICE ? c->device : 0);
@@ -242,7 +237,7 @@ static qn_status try_pieces(comparison *c) {
     const int64_t pieces = count_pieces(c);
     if (pieces == 0)
         return QN_OK;
-    QN_TRY(qn_engine_name_device(c->e, qn_offload_opened(c->e)->device->name, NULL));
+    QN_TRY(qn_engine_note_placed(c->e, NULL));
     const qn_status status = measure_pieces(c, pieces);
     const bool is_lost = status == QN_ERROR_DEVICE;
     if (status != QN_OK && !is_lost)
@@ -251,11 +246,11 @@ static qn_status try_pieces(comparison *c) {
         f->chosen = QN_WAY_PIECES;
         f->pieces = pieces;
         fill_sites(f, p);
-        return take_name(c->e, p);
+        return qn_engine_note_placed(c->e, p);
     }
     QN_TRY(qn_engine_change_pieces(c->e, p, 0, site_of, is_lost ? 0 : device));
     f->chosen = is_lost ? QN_WAY_CPU : f->chosen;
-    return take_name(c->e, p);
+    return qn_engine_note_placed(c->e, p);
 }
 
 /* ---- what is said ---- */
@@ -357,7 +352,7 @@ static qn_status take_placement(comparison *c) {
         return QN_ERROR_MEMORY;
     memcpy(kept, f->site_of, n * sizeof *kept);
     p->site_of = kept;
-    QN_TRY(take_name(c->e, p));
+    QN_TRY(qn_engine_note_placed(c->e, p));
     return qn_engine_change_device(c->e, c->device);
 }
 
@@ -405,8 +400,9 @@ static qn_status choose(qn_engine *e, const qn_program *p) {
 }
 
 static bool is_placed(const qn_engine *e) {
-    return qn_engine_device(e) > 0 && !e->options.plan_only &&
-           qn_device_is_chosen(qn_offload_of(e)->name);
+    const qn_offload *o = qn_offload_of(e);
+    return qn_engine_device(e) > 0 && !e->options.plan_only && o->driver->functions->is_placed &&
+           !o->placed.is_given;
 }
 
 qn_status qn_engine_choose_device(qn_engine *e) {
@@ -419,6 +415,6 @@ qn_status qn_engine_choose_device(qn_engine *e) {
         QN_TRY(choose(e, &e->programs[i]));
     if (!qn_offload_of(e)->is_tried)
         return QN_OK;
-    return qn_engine_device(e) > 0 ? take_name(e, &e->programs[i])
-                                   : qn_engine_name_device(e, "cpu", NULL);
+    return qn_engine_device(e) > 0 ? qn_engine_note_placed(e, &e->programs[i])
+                                   : qn_engine_note_cpu(e);
 }

@@ -5,8 +5,6 @@
 #include "base/status.h"
 #include "os/heap.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- measuring ---- */
@@ -184,47 +182,4 @@ qn_status qn_placing_choose(qn_placing *p, int16_t *site_of, bool *is_mixed,
     memcpy(kept, site_of, n * sizeof *kept);
     p->program->site_of = kept;
     return QN_OK;
-}
-
-/* ---- as a text ---- */
-
-bool qn_placing_print(const int16_t *site_of, int32_t n_nodes, char *to, size_t bytes) {
-    size_t at = 0;
-    for (int32_t n = 0, end; n < n_nodes; n = end) {
-        end = n + 1;
-        while (end < n_nodes && site_of[end] == site_of[n])
-            end++;
-        const int used =
-            snprintf(to + at, bytes - at, "%c%d", site_of[n] > 0 ? 'd' : 'h', (int)(end - n));
-        if (used < 0 || (size_t)used >= bytes - at)
-            return false;
-        at += (size_t)used;
-    }
-    return at > 0;
-}
-
-qn_status qn_placing_parse(const char *text, int16_t *site_of, int32_t n_nodes) {
-    int32_t n = 0;
-    if (strcmp(text, "all") == 0) {
-        for (; n < n_nodes; n++)
-            site_of[n] = 1;
-        return QN_OK;
-    }
-    const char *at = text;
-    while ((*at == 'h' || *at == 'd') && at[1] >= '1' && at[1] <= '9') {
-        char *end;
-        const int16_t site = *at == 'd';
-        const long length = strtol(at + 1, &end, 10);
-        if (length > n_nodes - n)
-            break;
-        for (long i = 0; i < length; i++)
-            site_of[n++] = site;
-        at = end;
-    }
-    if (*at == 0 && n == n_nodes)
-        return QN_OK;
-    return qn_fail(QN_ERROR_ARGUMENT,
-                   "the device's placement \"%.60s\" is none of the %d operations of this network; "
-                   "it is for the network that it was chosen for",
-                   text, n_nodes);
 }

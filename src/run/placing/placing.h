@@ -1,6 +1,5 @@
 /* Which nodes of a program run on the device beside the CPU: chosen from times of every node on
- * both and of copies between them (plan/placement), all measured in rehearsals before training; and
- * as a text that a checkpoint keeps, so that a run that goes on has the same bits. */
+ * both and of copies between them (plan/placement), all measured in rehearsals before training. */
 #ifndef QN_RUN_PLACING_PLACING_H
 #define QN_RUN_PLACING_PLACING_H
 
@@ -37,13 +36,5 @@ qn_status qn_placing_predict(qn_placing *placing, int site, qn_placement_result 
  * processors where both work, sets the program's. While it is planned for the CPU. */
 qn_status qn_placing_choose(qn_placing *placing, int16_t *site_of, bool *is_mixed,
                             qn_placement_result *result);
-
-/* Runs of nodes, in the order of the graph as built: "h12d30h3", h: the host, d: the device. False:
- * there is no room. */
-bool qn_placing_print(const int16_t *site_of, int32_t n_nodes, char *to, size_t bytes);
-
-/* Reads that, or "all": all of them on the device. QN_ERROR_ARGUMENT: it is none of so many
- * nodes. */
-qn_status qn_placing_parse(const char *text, int16_t *site_of, int32_t n_nodes);
 
 #endif
