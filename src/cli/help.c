@@ -24,7 +24,8 @@ static const option options[] = {
     {.name = "settings",
      .kind = OPTION_FLAG,
      .fallback = "no",
-     .help = "print the settings of quern train as JSON lines, for programs"},
+     .help = "print the settings of quern train as JSON lines, for programs; with COMMAND all its "
+             "options"},
 };
 
 static const char *const data_kinds[][2] = {
@@ -276,7 +277,7 @@ static void print_setting(const option *o) {
         [OPTION_NUMBER] = "number", [OPTION_CHOICE] = "choice",     [OPTION_LIST] = "list",
         [OPTION_SHAPE] = "shape",   [OPTION_SIZE] = "size",         [OPTION_PARTS] = "parts",
         [OPTION_NAMES] = "names",   [OPTION_HEAD] = "head",         [OPTION_RULES] = "rules",
-        [OPTION_LORA] = "lora",     [OPTION_NUMERICS] = "numerics", [OPTION_INPUT] = "text",
+        [OPTION_LORA] = "lora",     [OPTION_NUMERICS] = "numerics", [OPTION_INPUT] = "input",
     };
     const char *usual = describe_default(o, NULL, NULL, 0);
     json_begin();
@@ -292,22 +293,31 @@ static void print_setting(const option *o) {
         json_text("default", usual);
     if (o->of)
         json_text("of", o->of);
+    if (option_is_output(o))
+        json_text("makes", qn_own_kind_words(o->makes));
+    if (o->replaces)
+        json_text("replaces", o->replaces);
     json_text("help", o->help);
     json_end();
 }
 
-static void print_settings(void) {
+/* Of train without a name: what a checkpoint keeps. */
+static qn_status print_settings(const char *name) {
+    const command *c = command_find(name ? name : "train");
+    if (!c)
+        return QN_ERROR_ARGUMENT;
     const option *o;
-    for (int i = 0; (o = option_at(command_find("train"), i)); i++) {
-        if (o->is_kept)
+    for (int i = 0; (o = option_at(c, i)); i++) {
+        if (name || o->is_kept)
             print_setting(o);
     }
+    return QN_OK;
 }
 
 static int run(const arguments *a) {
     if (arguments_flag(a, "settings")) {
-        print_settings();
-        return EXIT_DONE;
+        const qn_status status = print_settings(a->n_words > 0 ? a->words[0] : NULL);
+        return status == QN_OK ? EXIT_DONE : report_failure(status);
     }
     if (arguments_has(a, "completion")) {
         completion_print(arguments_get(a, "completion"));

@@ -141,7 +141,7 @@ static qn_status canonical_size(const option *o, const char *value, qn_arena *te
     return keep(texts, digits, canonical);
 }
 
-/* A path that cannot be written is found before the work, not after. */
+/* Whether it can be written is tried when it was held against the inputs (outputs/outputs.h). */
 static qn_status canonical_target(const option *o, const char *value, qn_arena *texts,
                                   const char **canonical) {
     char folder[4096];
@@ -151,9 +151,7 @@ static qn_status canonical_target(const option *o, const char *value, qn_arena *
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - value) : 0, value);
     if (*folder && !qn_path_is_folder(folder))
         return qn_fail(QN_ERROR_IO, "--%s %s: there is no folder %s", o->name, value, folder);
-    const qn_status status = qn_file_check_target(value, o->kind == OPTION_OUTPUT);
-    return status == QN_OK ? keep(texts, value, canonical)
-                           : qn_fail_within(status, "--%s", o->name);
+    return keep(texts, value, canonical);
 }
 
 /* A checkpoint, or the folder of a run. */

@@ -80,9 +80,13 @@ static qn_status move_data(session *s, const char *path, const char *data) {
     qn_arena_init(&texts, &s->allocator);
     qn_status status = data_name_beside(data, folder, &texts, &found);
     if (status == QN_OK && found) {
+        char what[512];
+        snprintf(what, sizeof what, "%s, its data", path);
         terminal_note("%s names its data %s, which is not in this folder; %s is taken, beside it",
                       path, data, found);
-        status = qn_metadata_set(s->kept, "data", found);
+        status = outputs_check_input(what, found);
+        if (status == QN_OK)
+            status = qn_metadata_set(s->kept, "data", found);
         if (status == QN_OK && is_prepared)
             status = qn_metadata_set(s->kept, "prepared", found);
     }

@@ -278,14 +278,26 @@ static qn_status check(const qn_federation_options *o, const qn_flower_options *
     return QN_OK;
 }
 
+/* An app that was not finished is written again: it has its folder of programs and no project. */
+static qn_status check_names(const app *a) {
+    static const char *const names[] = {"pyproject.toml", "README.md", "data"};
+    char path[PATH_MAX];
+    QN_TRY(make_path(a, "quern_app", path));
+    const int n = qn_path_is_folder(path) ? 1 : sizeof names / sizeof *names;
+    for (int i = 0; i < n; i++) {
+        QN_TRY(make_path(a, names[i], path));
+        if (qn_path_bytes(path) >= 0)
+            return qn_fail(QN_ERROR_ARGUMENT, "%s is there already; name another folder", path);
+    }
+    return QN_OK;
+}
+
 static qn_status make_folders(app *a, const char *folder) {
-    static const char *const names[] = {"data", "quern_app"};
+    static const char *const names[] = {"quern_app", "data"};
     char path[PATH_MAX];
     QN_TRY(qn_folder_create(folder));
     QN_TRY(qn_path_resolve(folder, a->folder, sizeof a->folder));
-    QN_TRY(make_path(a, "pyproject.toml", path));
-    if (qn_path_is_file(path))
-        return qn_fail(QN_ERROR_ARGUMENT, "%s is there already; name another folder", path);
+    QN_TRY(check_names(a));
     for (int i = 0; i < 2; i++) {
         QN_TRY(make_path(a, names[i], path));
         QN_TRY(qn_folder_create(path));

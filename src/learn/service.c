@@ -349,6 +349,22 @@ static qn_status read_policy(qn_service *s) {
     return QN_OK;
 }
 
+/* Files that have the names of a store's, in a folder without a store, are somebody else's. An
+ * empty lock is what a start leaves that was cut off. */
+static qn_status check_names(const qn_service *s) {
+    static const char *const names[] = {"learn.db-journal", "model.safetensors", "lock"};
+    char path[QN_STORE_PATH];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const int64_t bytes = qn_path_bytes(qn_store_path(s->o.folder, names[i], path));
+        if (bytes > 0 || (bytes == 0 && strcmp(names[i], "lock") != 0))
+            return qn_fail(QN_ERROR_ARGUMENT,
+                           "%s is there already, and %s is no folder that quern learns in: name "
+                           "another folder",
+                           path, s->o.folder);
+    }
+    return QN_OK;
+}
+
 /* A start that was cut off before version 0 was there is one that never was. */
 static qn_status open_all(qn_service *s) {
     char path[QN_STORE_PATH];
@@ -357,6 +373,8 @@ static qn_status open_all(qn_service *s) {
     int64_t is_old;
     const bool was_there = qn_path_bytes(s->o.folder) >= 0;
     const bool had_store = qn_path_is_file(qn_store_path(s->o.folder, "learn.db", path));
+    if (!had_store)
+        QN_TRY(check_names(s));
     QN_TRY(qn_folder_create(s->o.folder));
     s->made_folder = !was_there;
     s->is_refused = !had_store;

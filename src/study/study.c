@@ -173,8 +173,27 @@ static qn_status check_writable(const qn_study *s) {
     return qn_file_check_target(path, false);
 }
 
+/* Results of a folder without settings are no study's. */
+static qn_status check_names(const qn_study *s) {
+    static const char *const names[][2] = {
+        {"study", ".csv"}, {"study", ".json"}, {"report", ".html"}};
+    char path[PATH_MAX];
+    QN_TRY(make_path(s, "settings", ".json", path));
+    if (qn_path_is_file(path))
+        return QN_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        QN_TRY(make_path(s, names[i][0], names[i][1], path));
+        if (qn_path_bytes(path) >= 0)
+            return qn_fail(QN_ERROR_ARGUMENT,
+                           "%s is there already, and %s has no study; name another --out", path,
+                           s->o.folder);
+    }
+    return QN_OK;
+}
+
 static qn_status open_study(qn_study *s) {
     char path[PATH_MAX];
+    QN_TRY(check_names(s));
     QN_TRY(read_machine(s));
     QN_TRY(make_path(s, "cells", "", path));
     QN_TRY(qn_folder_create(path));

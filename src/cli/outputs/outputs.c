@@ -2,7 +2,7 @@
 #include "cli/outputs/outputs.h"
 
 #include "base/status.h"
-#include "os/files/identity.h"
+#include "os/files/target.h"
 #include "os/os.h"
 #include "quern/model.h"
 
@@ -50,7 +50,14 @@ static bool is_own(const option *o, const char *path) {
 static qn_status compare_output(const input *in, const option *o, const char *output,
                                 const char *path) {
     qn_file_identity written, read;
-    if (!qn_file_identify(output, &written) || !qn_file_identify(path, &read))
+    if (!qn_file_identify(path, &read))
+        return QN_OK;
+    if (qn_target_clears(output, read))
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--%s %s: %s is the file of %s, and has a name of files that are not "
+                       "complete, which are removed; rename it",
+                       o->name, output, path, in->what);
+    if (!qn_file_identify(output, &written))
         return QN_OK;
     if (in->name && o->replaces && strcmp(o->replaces, in->name) == 0)
         return QN_OK;
@@ -82,7 +89,8 @@ static qn_status compare_part(const input *in, const char *from, size_t bytes) {
     return compare_path(in, path);
 }
 
-/* "FILE", "kind:FILE", "kind:FILE,FILE": all that may be a path. What is none is not there. */
+/* "FILE", "kind:FILE", "kind:FILE,FILE", "kind:1:FILE": all that may be a path. What is none is not
+ * there. */
 static qn_status compare_value(const input *in, const char *value) {
     const char *colon = strchr(value, ':'), *from = colon ? colon + 1 : value;
     QN_TRY(compare_path(in, value));
@@ -91,7 +99,9 @@ static qn_status compare_value(const input *in, const char *value) {
         QN_TRY(compare_part(in, from, n));
         from += n + (from[n] == ',');
     }
-    return colon ? compare_path(in, colon + 1) : QN_OK;
+    for (; colon; colon = strchr(colon + 1, ':'))
+        QN_TRY(compare_path(in, colon + 1));
+    return QN_OK;
 }
 
 /* ---- the command line ---- */
@@ -169,6 +179,21 @@ static qn_status check_all_owned(const arguments *a) {
     return QN_OK;
 }
 
+/* A path that cannot be written is found before the work, not after. What may be a folder, too, is
+ * the command's to try. */
+static qn_status try_all(const arguments *a) {
+    const option *o;
+    for (int i = 0; (o = option_at(a->command, i)); i++) {
+        const bool is_file = o->kind == OPTION_TARGET || o->kind == OPTION_OUTPUT;
+        if (!is_file || !a->values[i])
+            continue;
+        const qn_status status = qn_file_check_target(a->values[i], o->kind == OPTION_OUTPUT);
+        if (status != QN_OK)
+            return qn_fail_within(status, "--%s", o->name);
+    }
+    return QN_OK;
+}
+
 qn_status outputs_check(const arguments *a) {
     current = a;
     if (!option_has_outputs(a->command))
@@ -176,7 +201,9 @@ qn_status outputs_check(const arguments *a) {
     QN_TRY(compare_options(a));
     QN_TRY(compare_words(a));
     QN_TRY(compare_outputs(a));
-    return arguments_flag(a, "force") ? QN_OK : check_all_owned(a);
+    if (!arguments_flag(a, "force"))
+        QN_TRY(check_all_owned(a));
+    return try_all(a);
 }
 
 qn_status outputs_check_input(const char *what, const char *value) {

@@ -252,3 +252,16 @@ qn_status qn_target_clear(qn_target *t) {
                        t->path, t->temporary);
     return QN_OK;
 }
+
+bool qn_target_clears(const char *path, qn_file_identity file) {
+    qn_target t;
+    qn_file_identity left;
+    bool is_cleared = false;
+    if (qn_target_stream(path) >= 0 || qn_target_find(path, &t) != QN_OK)
+        return false;
+    for (int i = 0; i < N_NAMES && !is_cleared; i++) {
+        choose_name(&t, i);
+        is_cleared = qn_file_identify(t.temporary, &left) && qn_file_is_same(left, file);
+    }
+    return is_cleared;
+}

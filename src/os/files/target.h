@@ -5,7 +5,7 @@
 #ifndef QN_OS_FILES_TARGET_H
 #define QN_OS_FILES_TARGET_H
 
-#include "quern/base.h"
+#include "os/files/identity.h"
 
 #include <limits.h>
 #include <sys/stat.h>
@@ -33,6 +33,9 @@ qn_status qn_target_name(qn_target *target, int descriptor);
 
 /* Removes what earlier writers have left under the temporary names. */
 qn_status qn_target_clear(qn_target *target);
+
+/* Whether a file is one of those that writing to path would clear: it has a temporary name. */
+bool qn_target_clears(const char *path, qn_file_identity file);
 
 /* The folder that a path's entry is in. */
 void qn_path_folder(const char *path, char folder[PATH_MAX]);
