@@ -632,5 +632,5 @@ complete -c quern -n '__fish_seen_subcommand_from label' -l force -d 'replace fi
 complete -c quern -f -n __fish_use_subcommand -a help -d 'Describe quern or one of its commands'
 complete -c quern -n '__fish_seen_subcommand_from help' -l man -d 'print the manual page quern(1) as roff'
 complete -c quern -n '__fish_seen_subcommand_from help' -l completion -x -a 'bash zsh fish' -d 'print the completion script of a shell'
-complete -c quern -n '__fish_seen_subcommand_from help' -l settings -d 'print the settings of quern train as JSON lines, for programs; with COMMAND all its options'
+complete -c quern -n '__fish_seen_subcommand_from help' -l settings -d 'print settings of train, or options of COMMAND, as JSON lines'
 complete -c quern -f -n __fish_use_subcommand -a version -d 'Print the version'

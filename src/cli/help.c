@@ -24,8 +24,7 @@ static const option options[] = {
     {.name = "settings",
      .kind = OPTION_FLAG,
      .fallback = "no",
-     .help = "print the settings of quern train as JSON lines, for programs; with COMMAND all its "
-             "options"},
+     .help = "print settings of train, or options of COMMAND, as JSON lines"},
 };
 
 static const char *const data_kinds[][2] = {

@@ -35,7 +35,8 @@ enum {
     EPOCHS = 6,
     TEXT = 400,
     LONGEST_HOLD = 3600,
-    TRIES = 3
+    TRIES = 3,
+    UNDO_BYTES = 128 * 1024 /* of a change without weights */
 };
 static const int64_t look_ns = SECOND, keep_ns = 10 * SECOND, scan_ns = 60 * SECOND;
 
@@ -291,6 +292,20 @@ static qn_status begin_store(qn_service *s) {
                 s->o.model, s->n_kept);
 }
 
+/* Of --disk: beside the samples and versions there are the model, and while it is written another
+ * one, or what the store needs to undo the change at hand: the largest ends a round and drops an
+ * old version. */
+static qn_status limit_store(qn_service *s, int64_t n_weights) {
+    char path[QN_STORE_PATH];
+    if (s->o.disk_bytes <= 0)
+        return QN_OK;
+    const int64_t model = qn_path_bytes(qn_store_path(s->o.folder, "model.safetensors", path));
+    const int64_t undo = (int64_t)qn_learner_round_bytes(s->learner) +
+                         n_weights * (int64_t)sizeof(float) + FILES_OF_TURN * (int64_t)s->n_values +
+                         UNDO_BYTES;
+    return qn_store_limit(&s->store, s->o.disk_bytes - model - (undo > model ? undo : model));
+}
+
 static qn_status set_up_learner(qn_service *s, const qn_model *model, bool is_new) {
     qn_model_size size;
     if (!is_new)
@@ -306,7 +321,9 @@ static qn_status set_up_learner(qn_service *s, const qn_model *model, bool is_ne
                        "at least 16 are needed",
                        s->n_kept);
     QN_TRY(make_learner(s, model));
-    return is_new ? begin_store(s) : QN_OK;
+    if (is_new)
+        QN_TRY(begin_store(s));
+    return limit_store(s, size.n_parameters);
 }
 
 static qn_status read_model(qn_service *s, const char *path, const qn_model **model) {

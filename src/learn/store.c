@@ -83,6 +83,11 @@ static qn_status hold_limit(qn_store *s, bool is_start, int64_t most_bytes) {
     return kept > 0 ? qn_database_limit(s->database, kept) : QN_OK;
 }
 
+qn_status qn_store_limit(qn_store *s, int64_t most_bytes) {
+    QN_TRY(qn_store_set(s, "disk_bytes", most_bytes));
+    return qn_database_limit(s->database, most_bytes);
+}
+
 qn_status qn_store_open(const qn_allocator *allocator, const char *folder, bool must_exist,
                         int64_t most_bytes, qn_store *store) {
     char path[QN_STORE_PATH];

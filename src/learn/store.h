@@ -23,6 +23,9 @@ enum { QN_STORE_PATH = 512, QN_STORE_VERSIONS = 8, QN_STORE_LOG_ROWS = 10000 };
 /* FOLDER/name. Returns path. */
 const char *qn_store_path(const char *folder, const char *name, char path[QN_STORE_PATH]);
 
+/* Limits the file itself, now and for all who visit the store later. */
+qn_status qn_store_limit(qn_store *store, int64_t most_bytes);
+
 /* must_exist: a folder without a store is QN_ERROR_ARGUMENT; else it is made. most_bytes: of its
  * file; 0: no limit. Whoever opens it with must_exist has the limit of the last who did not. */
 qn_status qn_store_open(const qn_allocator *allocator, const char *folder, bool must_exist,

@@ -420,8 +420,11 @@ static qn_status run_on_cpu(qn_engine *e, int program, uint64_t step, const qn_w
 }
 
 static qn_status run_plan(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
+    const qn_program *p = qn_engine_get_program(e, program);
     const qn_policy *policy = qn_policies_that_runs(e, program);
-    return policy ? policy->run(e, program, step, watch) : run_on_cpu(e, program, step, watch);
+    const bool is_checked = !policy && qn_guard_covers(e, p);
+    QN_TRY(policy ? policy->run(e, program, step, watch) : run_on_cpu(e, program, step, watch));
+    return is_checked ? QN_OK : qn_program_check_lent(p);
 }
 
 /* Runs a program and records it. */

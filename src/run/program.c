@@ -493,3 +493,12 @@ void qn_program_bind(qn_program *p, const qn_store *store) {
             qn_executor_bind(p->executor, (qn_value){v}, (void *)(uintptr_t)info->lent);
     }
 }
+
+qn_status qn_program_check_lent(const qn_program *p) {
+    for (int v = 0; v < p->graph->n_values; v++) {
+        const void *lent = p->graph->values[v]->lent;
+        if (lent)
+            QN_TRY(qn_file_map_check_same(lent));
+    }
+    return QN_OK;
+}

@@ -106,4 +106,8 @@ int32_t qn_program_built_node(const qn_program *program, int32_t node);
 /* Binds every outside value of the program that a store holds and that lies in the host's space. */
 void qn_program_bind(qn_program *program, const qn_store *store);
 
+/* Fails where what is lent to the program lies in a file that was cut, or written to, since it was
+ * mapped. */
+qn_status qn_program_check_lent(const qn_program *program);
+
 #endif

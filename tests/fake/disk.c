@@ -57,8 +57,8 @@ static bool has_nameless = true, is_ready;
  * "" is none. A file without a name has the path "?". */
 static char paths[FILES][PATH_MAX];
 
-/* By descriptor: a file under the root that is open to be read. */
-static bool is_read[FILES];
+/* By descriptor: the path of a file under the root that is open to be read; "": none. */
+static char read_paths[FILES][PATH_MAX];
 
 /* ---- settings ---- */
 
@@ -174,7 +174,8 @@ static int open_at(int folder, const char *path, int flags, int mode) {
     const int opened = (int)syscall(SYS_openat, folder, path, flags, mode);
     if (opened < 0 || opened >= FILES || !is_ours)
         return opened;
-    is_read[opened] = (flags & O_ACCMODE) != O_WRONLY && (flags & O_DIRECTORY) == 0;
+    if ((flags & O_ACCMODE) != O_WRONLY && (flags & O_DIRECTORY) == 0)
+        snprintf(read_paths[opened], sizeof read_paths[opened], "%s", full);
     const bool is_folder = (flags & O_DIRECTORY) == O_DIRECTORY && !is_nameless;
     if (is_changed || is_folder)
         snprintf(paths[opened], sizeof paths[opened], "%s", is_nameless ? "?" : full);
@@ -217,7 +218,7 @@ int openat64(int folder, const char *path, int flags, ...) {
 int close(int descriptor) {
     if (descriptor >= 0 && descriptor < FILES) {
         *paths[descriptor] = 0;
-        is_read[descriptor] = false;
+        *read_paths[descriptor] = 0;
     }
     return (int)syscall(SYS_close, descriptor);
 }
@@ -264,7 +265,8 @@ ssize_t pwrite64(int descriptor, const void *data, size_t bytes, off_t offset) {
 }
 
 static bool read_fails(int descriptor) {
-    if (descriptor < 0 || descriptor >= FILES || !is_read[descriptor] || !fails(READ, NULL))
+    if (descriptor < 0 || descriptor >= FILES || !*read_paths[descriptor] ||
+        !fails(READ, read_paths[descriptor]))
         return false;
     set_errno(EIO);
     return true;

@@ -173,12 +173,14 @@ qn_status qn_guard_run(qn_engine *e, const qn_program *p, uint64_t step, const q
     int32_t next = 0;
     keep(e);
     const qn_status status = try_step(e, p, &next, step, watch);
-    *is_changed = status != QN_ERROR_NUMERIC && status != QN_ERROR_INTERRUPTED;
+    const qn_status lent = status == QN_OK ? qn_program_check_lent(p) : status;
+    *is_changed = status != QN_ERROR_NUMERIC && status != QN_ERROR_INTERRUPTED &&
+                  (status != QN_OK || lent == QN_OK);
     if (!*is_changed)
         put_back(e);
     if (status == QN_ERROR_NUMERIC)
         return refuse(e);
-    QN_TRY(status);
+    QN_TRY(lent);
     return run_to(e, p, &next, p->plan->n_steps, e->run.may_spoil ? e->run.stop : NULL, step,
                   watch);
 }

@@ -415,7 +415,7 @@ static const qn_learning_options *right_qn_learning_options_to(const char *name)
     if (options.folder)
         return &options;
     snprintf(folder, sizeof folder, "%s.learned", checkpoint);
-    snprintf(model, sizeof model, "%s/model.safetensors", folder);
+    snprintf(model, sizeof model, "%s-model", folder);
     (void)mkdir(folder, 0700); /* there already from another call */
     if (qn_trainer_create(&o, &trainer) != QN_OK || qn_metadata_create(NULL, &pairs) != QN_OK ||
         qn_metadata_set(pairs, "model", "lenet5") != QN_OK ||
