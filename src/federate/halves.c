@@ -25,6 +25,7 @@ struct qn_device_half {
     qn_peer peer;
     qn_engine *engine;
     qn_link link;
+    qn_room *room;     /* for the next checkpoint; null: none is kept */
     int64_t n_values;  /* of the cut, in a batch of training */
     int64_t n_correct; /* of the step at hand */
     int64_t waited_ns;
@@ -185,6 +186,7 @@ void qn_device_half_destroy(qn_device_half *h) {
         (void)qn_link_send_head(&h->link, QN_MESSAGE_BYE, 0);
     qn_halves_close_link(&h->link);
     qn_socket_close(h->link.connection);
+    qn_room_close(h->room);
     qn_engine_destroy(h->engine);
     qn_release(qn_allocator_default(), h, 1, sizeof *h);
 }
@@ -239,7 +241,11 @@ static qn_status save_both(qn_device_half *h, const qn_metadata *pairs, const ch
     if (step != qn_engine_steps(h->engine))
         return qn_fail(QN_ERROR_FORMAT, "the peer saved step %" PRId64 " instead of %" PRId64, step,
                        qn_engine_steps(h->engine));
-    return qn_halves_save(h->engine, &h->o, pairs, path);
+    return qn_halves_save(h->engine, &h->o, pairs, h->room, path);
+}
+
+qn_status qn_device_half_keep_room(qn_device_half *h, const qn_metadata *pairs, const char *path) {
+    return qn_halves_keep_room(h->engine, &h->o, pairs, path, &h->room);
 }
 
 qn_status qn_device_half_save(qn_device_half *h, const qn_metadata *pairs, const char *path) {

@@ -91,6 +91,10 @@ qn_status qn_device_half_step(qn_device_half *half, const float *x, const int32_
 qn_status qn_device_half_test(qn_device_half *half, const float *x, const int32_t *y,
                               int64_t n_valid, qn_half_result *result);
 
+/* Before the first step: keeps room on the disk for what is written with the pairs. */
+qn_status qn_device_half_keep_room(qn_device_half *half, const qn_metadata *pairs,
+                                   const char *path);
+
 /* The peer writes its half, then this one is written, with the pairs. */
 qn_status qn_device_half_save(qn_device_half *half, const qn_metadata *pairs, const char *path);
 

@@ -3,6 +3,7 @@
 #define QN_FEDERATE_HALVES_BUILD_H
 
 #include "federate/halves.h"
+#include "os/files/room.h"
 
 enum {
     QN_HALVES_PATIENCE = 60,  /* seconds that the other side may stay silent */
@@ -39,9 +40,14 @@ qn_value qn_halves_back(qn_graph *graph, const qn_halves_options *options, int64
 /* A new random name. */
 qn_status qn_halves_name_run(char run[QN_RUN_NAME]);
 
-/* Writes a half with its run and settings beside the pairs (which may be null). */
+/* Writes a half with its run and settings beside the pairs (which may be null), into the room, and
+ * keeps room for the next one where it can. room may be null. */
 qn_status qn_halves_save(const qn_engine *engine, const qn_halves_options *options,
-                         const qn_metadata *pairs, const char *path);
+                         const qn_metadata *pairs, qn_room *room, const char *path);
+
+/* Keeps room for such a file. */
+qn_status qn_halves_keep_room(const qn_engine *engine, const qn_halves_options *options,
+                              const qn_metadata *pairs, const char *path, qn_room **room);
 
 /* Takes the run of a front's checkpoint. QN_ERROR_ARGUMENT: its settings are others. */
 qn_status qn_halves_resume(const char *path, qn_halves_options *options);

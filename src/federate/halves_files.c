@@ -3,6 +3,7 @@
 #include "base/decimal.h"
 #include "base/status.h"
 #include "federate/halves_build.h"
+#include "format/checkpoint.h"
 #include "format/metadata.h"
 #include "os/os.h"
 #include "os/random.h"
@@ -22,19 +23,36 @@ qn_status qn_halves_name_run(char run[QN_RUN_NAME]) {
 
 /* ---- writing ---- */
 
-qn_status qn_halves_save(const qn_engine *engine, const qn_halves_options *o,
-                         const qn_metadata *pairs, const char *path) {
+/* The pairs with those of the run. */
+static qn_status list_pairs(const qn_halves_options *o, const qn_metadata *pairs,
+                            qn_metadata *all) {
     char settings[QN_LINK_TEXT];
+    qn_halves_print_settings(o, settings);
+    QN_TRY(qn_metadata_add(all, pairs));
+    QN_TRY(qn_metadata_set(all, run_key, o->run));
+    return qn_metadata_set(all, settings_key, settings);
+}
+
+qn_status qn_halves_save(const qn_engine *engine, const qn_halves_options *o,
+                         const qn_metadata *pairs, qn_room *room, const char *path) {
     qn_metadata *all;
     QN_TRY(qn_metadata_create(NULL, &all));
-    qn_halves_print_settings(o, settings);
-    qn_status status = qn_metadata_add(all, pairs);
+    qn_status status = list_pairs(o, pairs, all);
     if (status == QN_OK)
-        status = qn_metadata_set(all, run_key, o->run);
+        status = qn_checkpoint_save_in(room, engine, all, path);
+    if (status == QN_OK && room)
+        (void)qn_room_renew(room);
+    qn_metadata_destroy(all);
+    return status;
+}
+
+qn_status qn_halves_keep_room(const qn_engine *engine, const qn_halves_options *o,
+                              const qn_metadata *pairs, const char *path, qn_room **room) {
+    qn_metadata *all;
+    QN_TRY(qn_metadata_create(NULL, &all));
+    qn_status status = list_pairs(o, pairs, all);
     if (status == QN_OK)
-        status = qn_metadata_set(all, settings_key, settings);
-    if (status == QN_OK)
-        status = qn_checkpoint_save(engine, all, path);
+        status = qn_checkpoint_keep_room(NULL, engine, all, path, room);
     qn_metadata_destroy(all);
     return status;
 }

@@ -31,6 +31,7 @@ typedef struct peer_half {
     int64_t kept;              /* step of the checkpoint there, of this run; -1: there is none */
     int64_t confirmed;         /* step that the device is known to have on its side */
     bool has_saved;            /* and the device has not spoken since */
+    qn_room *room, *before;    /* for the next checkpoint, and for a copy of the one it replaces */
 } peer_half;
 
 /* ---- the graph ---- */
@@ -158,6 +159,24 @@ static qn_status open_checkpoint(peer_half *p) {
     return load_step(p);
 }
 
+/* A full disk is found before the device trains. */
+static qn_status keep_room(peer_half *p) {
+    char before[QN_HALVES_PATH];
+    if (!p->o.saves || !p->path[0])
+        return QN_OK;
+    QN_TRY(qn_halves_before(p->path, before));
+    QN_TRY(qn_halves_keep_room(p->engine, &p->o, NULL, p->path, &p->room));
+    return qn_halves_keep_room(p->engine, &p->o, NULL, before, &p->before);
+}
+
+/* A copy is made beside the room, which goes for so long. */
+static qn_status keep_before(peer_half *p) {
+    qn_room_give(p->before);
+    QN_TRY(qn_halves_keep(p->path));
+    (void)qn_room_renew(p->before);
+    return QN_OK;
+}
+
 /* The checkpoint that is replaced is kept if the device is known to have its step: what follows may
  * be lost on the device's side. A step before the kept one cannot come from an honest device. */
 static qn_status save(peer_half *p) {
@@ -170,8 +189,8 @@ static qn_status save(peer_half *p) {
                        "%" PRId64,
                        p->kept, step);
     if (p->kept >= 0 && p->kept == p->confirmed && p->kept < step)
-        QN_TRY(qn_halves_keep(p->path));
-    QN_TRY(qn_halves_save(p->engine, &p->o, NULL, p->path));
+        QN_TRY(keep_before(p));
+    QN_TRY(qn_halves_save(p->engine, &p->o, NULL, p->room, p->path));
     p->kept = step;
     p->has_saved = true;
     return QN_OK;
@@ -237,6 +256,7 @@ static qn_status begin_peer(peer_half *p) {
         status = allocate_batches(p);
     QN_TRY(status);
     QN_TRY(open_checkpoint(p));
+    QN_TRY(keep_room(p));
     if (p->how->began)
         p->how->began(p->how->user, &p->o, p->o.step);
     return say_ready(p);
@@ -362,6 +382,8 @@ qn_status qn_peer_half_serve(const qn_peer_options *how, int connection, int64_t
     if (status != QN_OK)
         status = report(&p.link, status);
     *n_steps = p.engine ? qn_engine_steps(p.engine) - p.o.step : 0;
+    qn_room_close(p.room);
+    qn_room_close(p.before);
     qn_halves_close_link(&p.link);
     qn_release(heap, p.labels, (size_t)p.most, sizeof *p.labels);
     qn_release(heap, p.x, (size_t)(p.most * p.n), sizeof *p.x);

@@ -16,6 +16,7 @@
 #include "federate/client_store.h"
 #include "federate/partition/partition.h"
 #include "federate/privacy/accountant.h"
+#include "format/checkpoint.h"
 #include "os/heap.h"
 #include "os/os.h"
 #include "quern/numerics.h"
@@ -60,6 +61,7 @@ struct qn_federation {
     double *sum;                      /* (n) */
     float *state[2];                  /* (n): the rule's, or null; the engine's */
     qn_client_store *store;           /* or null: clients keep nothing */
+    qn_room *disk;                    /* for the next checkpoint; null: none is kept */
     qn_partition tests;               /* clients' own, with personal tensors alone */
     int64_t *answered;                /* (n_answered), room for all that may be asked */
     int64_t n_answered;               /* in this round */
@@ -677,12 +679,27 @@ static void print_options(const qn_federation_options *o, char text[OPTIONS_TEXT
 }
 
 /* The clients' file, where they keep something. */
+/* Whether the disk has room for what clients keep, two records of each that may take part; what is
+ * there already counts. */
+static qn_status try_disk(const qn_federation *f, int64_t n) {
+    const double asked = (double)f->o.n_rounds * (double)most_answers(f);
+    const double clients = fmin((double)f->o.n_clients, asked);
+    const double bytes = 2 * clients * ((double)n * sizeof(float) + 64);
+    const int64_t there = qn_path_bytes(f->o.client_path);
+    return bytes > (double)there && bytes < 9e18
+               ? qn_room_try(f->o.allocator, f->o.client_path,
+                             (int64_t)bytes - (there > 0 ? there : 0))
+               : QN_OK;
+}
+
 static qn_status open_store(qn_federation *f) {
     char text[OPTIONS_TEXT];
     const int64_t n = f->n_all - f->n + (keeps_rest(f) ? f->n : 0);
     if (n == 0)
         return QN_OK;
     print_options(&f->o, text);
+    if (f->o.client_path)
+        QN_TRY(try_disk(f, n));
     return qn_client_store_open(f->o.allocator, f->o.client_path, f->o.n_clients, n,
                                 qn_hash_text(text), &f->store);
 }
@@ -752,6 +769,7 @@ void qn_federation_destroy(qn_federation *f) {
     qn_loader_destroy(f->test);
     qn_partition_destroy(&f->tests);
     qn_client_store_close(f->store);
+    qn_room_close(f->disk);
     qn_fleet_destroy(f->fleet);
     qn_accountant_destroy(f->accountant);
     qn_release(a, f->answered, (size_t)most_answers(f), sizeof *f->answered);
@@ -800,6 +818,16 @@ static qn_status copy_pairs(const qn_federation *f, const qn_metadata *from, qn_
     return QN_OK;
 }
 
+qn_status qn_federation_keep_room(qn_federation *f, const qn_metadata *pairs, const char *path) {
+    qn_metadata *all;
+    QN_TRY(qn_metadata_create(f->o.allocator, &all));
+    qn_status status = copy_pairs(f, pairs, all);
+    if (status == QN_OK)
+        status = qn_checkpoint_keep_room(f->o.allocator, f->engine, all, path, &f->disk);
+    qn_metadata_destroy(all);
+    return status;
+}
+
 qn_status qn_federation_save(qn_federation *f, const qn_metadata *pairs, const char *path) {
     qn_metadata *all;
     QN_TRY(qn_metadata_create(f->o.allocator, &all));
@@ -810,7 +838,9 @@ qn_status qn_federation_save(qn_federation *f, const qn_metadata *pairs, const c
     if (status == QN_OK && f->store)
         status = qn_client_store_sync(f->store, f->round);
     if (status == QN_OK)
-        status = qn_checkpoint_save(f->engine, all, path);
+        status = qn_checkpoint_save_in(f->disk, f->engine, all, path);
+    if (status == QN_OK && f->disk)
+        (void)qn_room_renew(f->disk);
     qn_metadata_destroy(all);
     return status;
 }

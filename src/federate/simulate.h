@@ -96,6 +96,10 @@ qn_status qn_federation_step(qn_federation *federation, qn_federation_round *rou
 /* Rounds done so far. */
 int64_t qn_federation_rounds(const qn_federation *federation);
 
+/* Before the first round: keeps room on the disk for such a checkpoint. */
+qn_status qn_federation_keep_room(qn_federation *federation, const qn_metadata *pairs,
+                                  const char *path);
+
 /* The server's network, the state of its rule and the counts of bytes as a checkpoint with the
  * pairs; quern evaluate and predict read it. */
 qn_status qn_federation_save(qn_federation *federation, const qn_metadata *pairs, const char *path);

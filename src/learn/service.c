@@ -13,6 +13,7 @@
 #include "learn/inbox.h"
 #include "learn/senses/senses.h"
 #include "os/files/record_file.h"
+#include "os/files/room.h"
 #include "os/heap.h"
 #include "os/os.h"
 #include "quern/checkpoint.h"
@@ -366,6 +367,17 @@ static qn_status read_policy(qn_service *s) {
     return QN_OK;
 }
 
+/* Whether the disk has room for the next version: its model, and what the store writes with it.
+ * What comes before is stored as it is learned, and a full disk ends it there. */
+static qn_status try_disk(const qn_service *s) {
+    char path[QN_STORE_PATH];
+    int64_t n;
+    qn_store_path(s->o.folder, "model.safetensors", path);
+    qn_learner_weights(s->learner, &n);
+    const int64_t stored = (int64_t)qn_learner_round_bytes(s->learner) + n * (int64_t)sizeof(float);
+    return qn_room_try(s->o.allocator, path, qn_path_bytes(path) + 2 * stored + UNDO_BYTES);
+}
+
 /* Files that have the names of a store's, in a folder without a store, are somebody else's. An
  * empty lock is what a start leaves that was cut off. */
 static qn_status check_names(const qn_service *s) {
@@ -410,6 +422,7 @@ static qn_status open_all(qn_service *s) {
     if (!is_begun)
         return qn_fail(QN_ERROR_IO, "%s: changed while it was opened; try again", s->o.folder);
     QN_TRY(end_change(s, set_up_learner(s, model, !is_old)));
+    QN_TRY(try_disk(s));
     s->is_refused = false;
     s->must_load = s->needs_scan = true;
     return QN_OK;

@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "meter/processor.h"
+#include "os/files/room.h"
 #include "os/heap.h"
 #include "os/os.h"
 #include "study/demand.h"
@@ -17,6 +18,9 @@
 #include <string.h>
 
 enum { SKIPPED_STEPS = 3, MOST_STEPS = 5000 };
+
+/* On the disk, about: of the results, and of a cell in them and in its file. */
+enum { RESULT_BYTES = 1 << 20, CELL_BYTES = 1 << 14 };
 
 /* Of a processor of which nothing has been measured yet, for each thread; and what a cell takes
  * beside its steps. */
@@ -202,7 +206,10 @@ static qn_status open_study(qn_study *s) {
     QN_TRY(qn_folder_list(s->allocator, path, visit, s));
     QN_TRY(make_path(s, "settings", ".json", path));
     QN_TRY(qn_study_settings_hold(s, path));
-    return read_cells(s);
+    QN_TRY(read_cells(s));
+    /* Results are written again after every cell. */
+    QN_TRY(make_path(s, "report", ".html", path));
+    return qn_room_try(s->allocator, path, RESULT_BYTES + s->n_cells * (int64_t)CELL_BYTES);
 }
 
 qn_status qn_study_open(const qn_study_options *options, qn_study **study) {

@@ -582,6 +582,8 @@ static void print_target(const simulation *s, const qn_federation_round *r) {
 
 static qn_status run_rounds(simulation *s) {
     const char *save = arguments_get(s->a, "save");
+    if (save)
+        QN_TRY(qn_federation_keep_room(s->federation, s->pairs, save));
     while (qn_federation_rounds(s->federation) < s->o.n_rounds) {
         qn_federation_round r;
         QN_TRY(qn_federation_step(s->federation, &r));

@@ -410,6 +410,8 @@ static qn_status run_device(device *d) {
     QN_TRY(set_pairs(d));
     qn_interrupt_watch(EXIT_FAILED);
     QN_TRY(connect_device(d));
+    if (arguments_has(d->a, "save"))
+        QN_TRY(qn_device_half_keep_room(d->half, d->pairs, arguments_get(d->a, "save")));
     const int64_t steps = qn_engine_steps(qn_device_half_engine(d->half));
     QN_TRY(open_loader(d, QN_TRAIN, steps, &loader));
     const qn_status status = train_epochs(d, loader, steps / d->steps_of_epoch);

@@ -129,6 +129,18 @@ void qn_room_close(qn_room *room) {
     qn_release(room->allocator, room, 1, sizeof *room + room->path_bytes);
 }
 
+void qn_room_give(qn_room *room) {
+    if (room)
+        give_back(room);
+}
+
+qn_status qn_room_try(const qn_allocator *allocator, const char *path, int64_t bytes) {
+    qn_room *room = NULL;
+    const qn_status status = qn_room_open(allocator, path, bytes, &room);
+    qn_room_close(room);
+    return status;
+}
+
 int qn_room_take(qn_room *room, const qn_target *target) {
     struct stat kept, folder;
     const int taken = room->descriptor;

@@ -18,6 +18,12 @@ qn_status qn_room_open(const qn_allocator *allocator, const char *path, int64_t 
                        qn_room **room);
 void qn_room_close(qn_room *room);
 
+/* Whether there is room for so many bytes now, which is not kept. */
+qn_status qn_room_try(const qn_allocator *allocator, const char *path, int64_t bytes);
+
+/* Gives it back to the disk, until it is renewed. room may be null. */
+void qn_room_give(qn_room *room);
+
 /* Keeps as much again after a file was written into it, or was to be. */
 qn_status qn_room_renew(qn_room *room);
 
