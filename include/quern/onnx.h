@@ -22,7 +22,8 @@ typedef struct qn_onnx_options {
     const qn_allocator *allocator; /* null: the C library's heap */
     const qn_log *log;             /* messages about changes on import; may be null */
     bool keep_softmax; /* keep a softmax at the end, for inference; otherwise a classifier's is
-                          dropped, since the loss contains one */
+                          dropped, since the loss contains one; likewise the nodes by which an
+                          export gives targets in their units */
     /* Extents of inputs that the file leaves open, in its order, with the batch:
      * "image=1x3x512x512,mask=1x512x512". N marks the batch where it is not the first axis,
      * "state=2xNx64", and "none:" says that there is none, "sample=none:3x64x64" (or
@@ -134,10 +135,12 @@ typedef struct qn_onnx_export_options {
     const qn_metadata *properties; /* pairs to store in the file, such as a vocabulary; null:
                                       none. Read by qn_onnx_properties */
     /* Preparation of samples, stored for users of the file (qn_predictor_open): shape, mean,
-     * deviation, class names. Null: none. */
+     * deviation, class names. Null: none. Scaled targets leave the file in their own units, and
+     * samples of numbers (rows of a table; others if the properties have "preparation.elements" as
+     * "numbers") enter it as they are: the file has nodes for both. */
     const qn_preparation *preparation;
-    bool with_preparation; /* let the network itself prepare: its input is then bytes as numbers
-                              0 to 255 */
+    bool with_preparation;         /* let the network prepare bytes, too: its input is then bytes as
+                              numbers 0 to 255 */
     const qn_onnx_network *source; /* the file that the model was imported from: written again with
                                       the engine's parameters, otherwise unchanged; null: the model
                                       is written as quern has it */

@@ -35,6 +35,8 @@ _TUNES = {"off": 0, "quick": 1, "full": 2}
 _OF_NETWORK = ("shape", "set", "follow-links", "input", "classes", "head", "lora", "length", "target-length", "hidden", "net", "seed",
                "rules", "data",
                "prepared_inside", "module.fixed")
+# Of a checkpoint what an exported file says of the samples: what they are, and which were held out.
+_OF_SAMPLES = ("preparation.elements", "held_out", "holdout", "validation", "seed")
 _BASE, _COLUMNS = "lora_base", "samples.columns"
 _FIXED = "module.fixed"  # patterns of what a module's training leaves as it is
 
@@ -859,8 +861,9 @@ class Model:
 
     def export(self, path: PathLike, *, with_preparation: bool = False, outside: bool = False,
                samples: Any = None) -> None:
-        """Writes the network with its weights as ONNX, images as (N, C, H, W). with_preparation: mean and
-        deviation are part of it, so that it takes bytes. outside: weights in a file beside, PATH.data.
+        """Writes the network with its weights as ONNX, images as (N, C, H, W). Numbers go in as they are in the data,
+        and amounts come out in their own units; with_preparation: it takes bytes as they are, too. outside: weights in
+        a file beside, PATH.data.
 
         A network that was trained in int8 is written in int8. The scales of its activations follow from samples: arrays as
         predict takes them; None: the first 64 that it was trained on."""
@@ -880,6 +883,7 @@ class Model:
                 options.input, options.n_outputs = c.Shape.of(self._shape(pairs)), self._outputs()
                 if "preparation.sample" in pairs:
                     kept["prepared"] = pairs.get("prepared", "")
+                    kept |= {key: pairs[key] for key in _OF_SAMPLES if key in pairs}
                     c.lib.qn_metadata_get_preparation(task.settings.pointer, ctypes.byref(preparation))
                     options.preparation = ctypes.pointer(preparation)
                     options.with_preparation = with_preparation

@@ -476,7 +476,7 @@ complete -c quern -n '__fish_seen_subcommand_from export' -l classes -r -d 'outp
 complete -c quern -n '__fish_seen_subcommand_from export' -l numerics -r -d 'weights and activations in int8 as these hold them (quern numerics), behind QuantizeLinear and DequantizeLinear'
 complete -c quern -n '__fish_seen_subcommand_from export' -l data -r -d 'with numerics: training samples whose activations give the scales'
 complete -c quern -n '__fish_seen_subcommand_from export' -l samples -r -d 'with numerics: how many samples'
-complete -c quern -n '__fish_seen_subcommand_from export' -l with-preparation -d 'the network takes image bytes (0 to 255) and normalises them itself'
+complete -c quern -n '__fish_seen_subcommand_from export' -l with-preparation -d 'the network takes image bytes (0 to 255) and normalises them itself, as it does numbers'
 complete -c quern -n '__fish_seen_subcommand_from export' -l outside -d 'store weights in FILE.SUM.data; automatic where FILE would exceed 2 GB'
 complete -c quern -n '__fish_seen_subcommand_from export' -l shape -r -d 'open extents of an ONNX file'\''s inputs; N: the batch; INPUT=none: no batch'
 complete -c quern -n '__fish_seen_subcommand_from export' -l set -r -d 'values of an ONNX file'\''s inputs that decide branches or shapes'

@@ -445,12 +445,13 @@ static qn_status get_scales(qn_metadata *metadata, qn_preparation *p) {
                                      "has another length than preparation.target_mean");
 }
 
-/* None, one for all, or one for each channel or column. */
+/* None, one for all, one for each channel or column, or one for each element of an image that is
+ * made of a row's columns. */
 static qn_status check_statistics(const qn_preparation *p, int n_deviations) {
     const int n = p->n_statistics;
     if (n != n_deviations)
         return refuse("preparation.mean", "has another length than preparation.std_dev");
-    if (n > 1 && n != p->sample.dims[p->sample.rank - 1])
+    if (n > 1 && n != p->sample.dims[p->sample.rank - 1] && n != qn_shape_count(p->sample))
         return refuse("preparation.mean", "does not match the sample's channels");
     return QN_OK;
 }

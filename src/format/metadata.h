@@ -15,6 +15,11 @@ struct qn_metadata {
     size_t n_pairs, capacity;
 };
 
+/* What samples were when they were prepared: "bytes", as numbers of 0 to 1, or "numbers". */
+#define QN_ELEMENTS         "preparation.elements"
+#define QN_ELEMENTS_NUMBERS "numbers"
+#define QN_ELEMENTS_BYTES   "bytes"
+
 /* Sets all pairs of another one, which may be null. */
 qn_status qn_metadata_add(qn_metadata *metadata, const qn_metadata *from);
 

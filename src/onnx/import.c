@@ -6,6 +6,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "onnx/inputs.h"
+#include "onnx/inside.h"
 #include "os/heap.h"
 
 #include <limits.h>
@@ -408,11 +409,33 @@ void qn_onnx_blame_guess(const qn_onnx_network *n, qn_status status) {
 
 /* ---- opening ---- */
 
+/* What an export put at the end brings scaled targets back to their units; a network of quern's has
+ * them scaled. */
+static void leave_out_scales(qn_onnx_network *n) {
+    const qn_onnx_model *m = n->source;
+    const char *output = m->n_outputs == 1 ? m->outputs[0].name : "";
+    if (n->keep_softmax || !qn_onnx_property_of(n, QN_ONNX_TARGETS_INSIDE))
+        return;
+    for (int i = 0; i < m->n_nodes; i++) {
+        const qn_onnx_node *node = &m->nodes[i];
+        const bool is_last = node->n_outputs == 1 && strcmp(node->outputs[0], output) == 0 &&
+                             qn_onnx_node_reads(node, QN_ONNX_TARGETS_SCALED);
+        const bool is_scaling = node->n_outputs == 1 &&
+                                strcmp(node->outputs[0], QN_ONNX_TARGETS_SCALED) == 0 &&
+                                qn_onnx_node_reads(node, QN_ONNX_TARGET_SCALE);
+        if (is_last || is_scaling)
+            n->left_out[i] = true;
+    }
+}
+
 static qn_status read_left_out(qn_onnx_network *n) {
     n->left_out = qn_arena_allocate(&n->arena, (size_t)n->source->n_nodes + 1, sizeof *n->left_out);
-    if (n->left_out && n->softmax >= 0)
+    if (!n->left_out)
+        return QN_ERROR_MEMORY;
+    if (n->softmax >= 0)
         n->left_out[n->softmax] = true;
-    return n->left_out ? QN_OK : QN_ERROR_MEMORY;
+    leave_out_scales(n);
+    return QN_OK;
 }
 
 /* Who gave the links is not always who allowed them. */

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "onnx/builder.h"
+#include "onnx/inside.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -516,6 +517,17 @@ static bool decide_by_file(deciding *d, int i) {
     return true;
 }
 
+/* Mean, deviation and scales that an export of quern's put beside the network. */
+static bool decide_by_quern(deciding *d, int i) {
+    static const char *const names[] = {QN_ONNX_PREPARATION_SCALE, QN_ONNX_PREPARATION_SHIFT,
+                                        QN_ONNX_TARGET_SCALE, QN_ONNX_TARGET_MEAN, NULL};
+    const char *name = d->decisions->list[i].name;
+    if (!is_one_of(name, strlen(name), names))
+        return false;
+    decide(d, i, false, true, "quern put it beside the network");
+    return true;
+}
+
 /* NAME_scale beside integers NAME_quantized or NAME_zero_point, as ONNX Runtime's quantisation
  * names them. */
 static bool is_scale(const deciding *d, int i) {
@@ -672,7 +684,8 @@ qn_status qn_onnx_decide(const qn_onnx_model *model, const char *train_only, con
     QN_TRY(read_signature(&d));
     note_uses(&d, model);
     for (int i = 0; i < decisions->n; i++) {
-        if (!decide_by_type(&d, i) && !decide_by_file(&d, i) && !decide_by_use(&d, i))
+        if (!decide_by_type(&d, i) && !decide_by_file(&d, i) && !decide_by_quern(&d, i) &&
+            !decide_by_use(&d, i))
             guess(&d, i);
         override(&d, i, train_only, required);
         QN_TRY(check_statistic(&d, i));

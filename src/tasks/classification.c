@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/print.h"
 #include "base/status.h"
+#include "format/metadata.h"
 #include "models/models.h"
 #include "onnx/targets.h"
 #include "quern/trainer.h"
@@ -269,6 +270,7 @@ static qn_status prepare(qn_task *task, classification *c) {
     QN_TRY(qn_setting_set(task, "input", c->input_text));
     QN_TRY(qn_setting_set_count(task, "classes", c->n_outputs));
     QN_TRY(qn_setting_set(task, QN_PREPARED, qn_setting_text(task, "data", "")));
+    QN_TRY(qn_setting_set(task, QN_ELEMENTS, qn_elements_of(&c->source)));
     if (c->source.held_out)
         QN_TRY(qn_setting_set(task, QN_HELD_OUT, c->source.held_out));
     return qn_metadata_set_preparation(task->settings, &c->preparation);

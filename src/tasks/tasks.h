@@ -206,6 +206,9 @@ qn_status qn_known_data_open(const char *checkpoint, const char *data,
                              qn_data_source *source);
 void qn_known_data_deinit(qn_known_data *known);
 
+/* QN_ELEMENTS_BYTES or QN_ELEMENTS_NUMBERS (format/metadata.h). */
+const char *qn_elements_of(const qn_data_source *source);
+
 /* Into the pairs of a checkpoint: what its weights know of the data that they were trained on. */
 qn_status qn_known_data_put(qn_metadata *pairs, const char *data, const qn_data_source *source);
 

@@ -1,12 +1,12 @@
 /* quern export: a network with its weights as an ONNX file. */
 #include "base/decimal.h"
-#include "base/print.h"
 #include "base/status.h"
 #include "cli/commands.h"
 #include "cli/files/export_language.h"
 #include "cli/model.h"
 #include "cli/session.h"
 #include "cli/terminal.h"
+#include "format/metadata.h"
 #include "numerics/numerics.h"
 #include "quern/onnx.h"
 #include "quern/quern.h"
@@ -64,7 +64,8 @@ static const option options[] = {
     {.name = "with-preparation",
      .kind = OPTION_FLAG,
      .fallback = "no",
-     .help = "the network takes image bytes (0 to 255) and normalises them itself"},
+     .help =
+         "the network takes image bytes (0 to 255) and normalises them itself, as it does numbers"},
     {.name = "outside",
      .kind = OPTION_FLAG,
      .fallback = "no",
@@ -173,17 +174,28 @@ static qn_status substitute(const arguments *a, exported *x, const char *weights
     return is_classifier ? QN_OK : keep_vocabulary(x, x->metadata);
 }
 
-/* The network's outputs are scaled targets, and a file of others' programs is read by them. */
-static void tell_scaled(const qn_preparation *p) {
-    char scale[40], mean[40];
-    if (p->n_scaled == 0)
-        return;
-    qn_print(scale, sizeof scale, "%.9g", (double)p->target_scale[0]);
-    qn_print(mean, sizeof mean, "%.9g", (double)p->target_mean[0]);
-    terminal_note("the outputs of the file are scaled: the %s is %s + %s * output%s; quern predict "
-                  "does it by the file's properties",
-                  p->n_scaled == 1 ? "target" : "first target", mean, scale,
-                  p->n_scaled == 1 ? "" : ", and so on (preparation.target_mean, target_scale)");
+/* What the file's numbers are, for programs that run it. */
+static void tell_numbers(const exported *x) {
+    const qn_preparation *p = &x->preparation;
+    const char *elements = qn_metadata_get(x->properties, QN_ELEMENTS);
+    const bool has_columns = p->table && p->table->n_columns > 0;
+    const bool are_numbers =
+        has_columns || (elements && strcmp(elements, QN_ELEMENTS_NUMBERS) == 0);
+    if (has_columns)
+        terminal_note("the file takes the %lld numbers of a row as they are, column by column as "
+                      "quern.preparation.table in its properties lists them",
+                      (long long)qn_shape_count(p->sample));
+    else if (are_numbers)
+        terminal_note("the file takes numbers as they are in the data");
+    else if (x->options.with_preparation)
+        terminal_note("the file takes bytes, as numbers from 0 to 255");
+    else if (p->n_statistics > 0)
+        terminal_note(
+            "the file takes bytes over 255, minus mean, over deviation (quern.preparation "
+            "in its properties); --with-preparation puts that into the file");
+    if (p->n_scaled > 0)
+        terminal_note("the file gives %s in the units of the data",
+                      p->table && p->table->n_targets == 1 ? p->table->targets[0] : "targets");
 }
 
 /* What evaluates the file needs to know which samples it was not trained on. */
@@ -202,14 +214,17 @@ static qn_status keep_preparation(const arguments *a, exported *x) {
     if (x->metadata && !x->options.model->network &&
         qn_metadata_get(x->metadata, "preparation.sample")) {
         const char *prepared = qn_metadata_get(x->metadata, "prepared");
+        const char *elements = qn_metadata_get(x->metadata, QN_ELEMENTS);
         QN_TRY(qn_metadata_get_preparation(x->metadata, &x->preparation));
         QN_TRY(qn_metadata_create(NULL, &x->properties));
         QN_TRY(qn_metadata_set(x->properties, "prepared", prepared ? prepared : ""));
+        if (elements)
+            QN_TRY(qn_metadata_set(x->properties, QN_ELEMENTS, elements));
         QN_TRY(keep_split(x));
         x->options.properties = x->properties;
         x->options.preparation = &x->preparation;
         x->options.with_preparation = is_inside;
-        tell_scaled(&x->preparation);
+        tell_numbers(x);
     }
     if (is_inside && !x->options.preparation)
         return qn_fail(

@@ -186,12 +186,15 @@ typedef struct qn_onnx_change {
 } qn_onnx_change;
 
 typedef struct qn_onnx_changes {
-    int n_tensors, n_properties, n_nodes, n_sources;
+    int n_tensors, n_properties, n_nodes, n_front, n_sources;
     const qn_onnx_change *tensors;
     const qn_onnx_source *sources;      /* (n_sources): all of the tensors' */
     const qn_onnx_property *properties; /* added, in place of those of the same key */
-    const qn_onnx_node *nodes; /* put first; all other nodes then read prepared where they read */
-    const char *input, *prepared; /* input; prepared null: there are none */
+    const qn_onnx_node *nodes;    /* (n_nodes), the first n_front put first, the others last */
+    const char *input, *prepared; /* what other nodes read of the one, they read of the other that
+                                     the first nodes make; prepared null: it stays */
+    const char *output, *inner;   /* what other nodes call the one becomes the other, which the last
+                                     nodes read; inner null: it stays */
     int64_t old_width, width;     /* of outputs; equal: they stay */
 } qn_onnx_changes;
 

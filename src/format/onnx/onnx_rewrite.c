@@ -143,16 +143,28 @@ static qn_status rewrite_node(rewriting *r, Onnx__NodeProto *from, Onnx__NodePro
     return make_inference(r, *to);
 }
 
-/* What prepares an input: the nodes in front read it, and all others what they make. */
-static qn_status rename_reads(rewriting *r, Onnx__NodeProto *node) {
-    char **inputs;
-    if (!r->changes->prepared)
+/* The name that a node of the file has for a value from now on. */
+static char *renamed(const rewriting *r, char *name, bool is_read) {
+    const qn_onnx_changes *c = r->changes;
+    if (is_read && c->prepared && strcmp(name, c->input) == 0)
+        return (char *)(uintptr_t)c->prepared;
+    return c->inner && strcmp(name, c->output) == 0 ? (char *)(uintptr_t)c->inner : name;
+}
+
+/* The nodes in front read the input, and those of the file what they make; the nodes at the end
+ * make the output of what the file's made. */
+static qn_status rename_values(rewriting *r, Onnx__NodeProto *node) {
+    char **inputs, **outputs;
+    if (!r->changes->prepared && !r->changes->inner)
         return QN_OK;
     QN_TRY(place(r, node->n_input, sizeof *inputs, &inputs));
+    QN_TRY(place(r, node->n_output, sizeof *outputs, &outputs));
     for (size_t i = 0; i < node->n_input; i++)
-        inputs[i] = strcmp(node->input[i], r->changes->input) == 0 ? (char *)r->changes->prepared
-                                                                   : node->input[i];
+        inputs[i] = renamed(r, node->input[i], true);
+    for (size_t i = 0; i < node->n_output; i++)
+        outputs[i] = renamed(r, node->output[i], false);
     node->input = inputs;
+    node->output = outputs;
     return QN_OK;
 }
 
@@ -160,14 +172,19 @@ static qn_status rewrite_nodes(rewriting *r) {
     const Onnx__GraphProto *from = r->file->message->graph;
     Onnx__NodeProto **nodes;
     size_t n = 0;
-    QN_TRY(place(r, from->n_node + (size_t)r->changes->n_nodes, sizeof *nodes, &nodes));
-    QN_TRY(qn_onnx_make_nodes(&r->arena, r->changes->nodes, r->changes->n_nodes, nodes));
-    n = (size_t)r->changes->n_nodes;
+    const qn_onnx_changes *c = r->changes;
+    const int n_last = c->n_nodes - c->n_front;
+    QN_TRY(place(r, from->n_node + (size_t)c->n_nodes, sizeof *nodes, &nodes));
+    QN_TRY(qn_onnx_make_nodes(&r->arena, c->nodes, c->n_front, nodes));
+    n = (size_t)c->n_front;
     for (size_t i = 0; i < from->n_node; i++) {
         QN_TRY(rewrite_node(r, from->node[i], &nodes[n]));
         if (nodes[n])
-            QN_TRY(rename_reads(r, nodes[n++]));
+            QN_TRY(rename_values(r, nodes[n++]));
     }
+    if (n_last > 0)
+        QN_TRY(qn_onnx_make_nodes(&r->arena, c->nodes + c->n_front, n_last, &nodes[n]));
+    n += (size_t)n_last;
     r->graph.node = nodes;
     r->graph.n_node = n;
     return QN_OK;

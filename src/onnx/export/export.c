@@ -44,6 +44,7 @@ struct qn_onnx_exporter {
     size_t node_capacity, tensor_capacity;
     qn_onnx_model model;
     qn_metadata *pairs; /* the caller's, and what the preparation adds */
+    qn_onnx_inside inside;
     qn_status status;
 };
 
@@ -53,6 +54,10 @@ const qn_graph *qn_onnx_exporter_graph(const qn_onnx_exporter *e) {
 
 const qn_onnx_export_options *qn_onnx_exporter_options(const qn_onnx_exporter *e) {
     return e->options;
+}
+
+qn_onnx_inside *qn_onnx_exporter_inside(qn_onnx_exporter *e) {
+    return &e->inside;
 }
 
 void qn_onnx_export_fail(qn_onnx_exporter *e, qn_status status, const char *message) {
@@ -572,10 +577,11 @@ static bool is_flattened(const qn_onnx_exporter *e, int32_t value) {
     return true;
 }
 
-/* What prepares the bytes of images, between the file's input and what the network reads. */
+/* What prepares samples, between the file's input and what the network reads. */
 static void put_preparation(qn_onnx_exporter *e, qn_value value, bool is_image, const char *input) {
     const qn_onnx_order order = is_image ? QN_ONNX_CHANNELS_SECOND : QN_ONNX_PLAIN;
-    const char *name = qn_onnx_prepare(e, e->options->preparation, input, is_image);
+    const int n_axes = qn_graph_shape(e->graph, value).rank - 1;
+    const char *name = qn_onnx_prepare(e, input, is_image, n_axes);
     if (name)
         e->names[value.id][order] = name;
 }
@@ -590,12 +596,20 @@ static void write_inputs(qn_onnx_exporter *e) {
         const bool is_image = info->tensor.shape.rank == 4 && !is_flattened(e, v);
         qn_onnx_call_it(e, (qn_value){v}, is_image ? QN_ONNX_CHANNELS_SECOND : QN_ONNX_PLAIN, NULL);
         describe(e, (qn_value){v}, &inputs[e->model.n_inputs++]);
-        if (e->options->with_preparation)
+        if (e->options->preparation)
             put_preparation(e, (qn_value){v}, is_image, inputs[0].name);
         if (e->n_narrow > 0 && e->status == QN_OK)
             qn_onnx_round(e, (qn_value){v});
     }
     e->model.inputs = inputs;
+}
+
+/* Outputs that are scaled targets go out in their units. */
+static void restore_targets(qn_onnx_exporter *e, qn_value output) {
+    const qn_shape shape = qn_graph_shape(e->graph, output);
+    const char **name = &e->names[output.id][QN_ONNX_PLAIN];
+    if (shape.rank > 0 && *name)
+        *name = qn_onnx_restore_targets(e, *name, shape.dims[shape.rank - 1], "targets");
 }
 
 static void write_outputs(qn_onnx_exporter *e, const qn_value *outputs, int n_outputs) {
@@ -607,6 +621,8 @@ static void write_outputs(qn_onnx_exporter *e, const qn_value *outputs, int n_ou
             return;
         if (is_image)
             e->names[outputs[i].id][QN_ONNX_PLAIN] = NULL; /* it is this order that goes out */
+        if (n_outputs == 1)
+            restore_targets(e, outputs[i]);
         describe(e, outputs[i], &places[i]);
     }
     e->model.n_outputs = n_outputs;
@@ -802,10 +818,8 @@ static void put_properties(qn_onnx_exporter *e, const qn_metadata *pairs) {
 
 static qn_status write_model(qn_onnx_exporter *e, const char *path) {
     bool is_open;
-    if (e->options->source) {
-        QN_TRY(qn_onnx_describe_preparation(e->options, &e->pairs));
-        return qn_onnx_export_again(e, e->options, e->pairs, path);
-    }
+    if (e->options->source)
+        return qn_onnx_export_again(e, e->options, &e->pairs, path);
     QN_TRY(build_open(e, &is_open));
     if (!is_open)
         QN_TRY(build_fixed(e));
@@ -815,7 +829,7 @@ static qn_status write_model(qn_onnx_exporter *e, const char *path) {
         QN_TRY(qn_onnx_measure_narrow(e, &e->narrow, &e->n_narrow));
     write_graph(e, e->graph->results, e->graph->n_results);
     QN_TRY(e->status);
-    QN_TRY(qn_onnx_describe_preparation(e->options, &e->pairs));
+    QN_TRY(qn_onnx_describe_preparation(e, &e->pairs));
     put_properties(e, e->pairs);
     QN_TRY(e->status);
     e->model.ir_version = IR_VERSION;

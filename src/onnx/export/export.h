@@ -66,7 +66,7 @@ qn_status qn_onnx_check_changes(qn_onnx_exporter *e, qn_onnx_network *network,
 
 /* An imported network as the file that it came from, with other numbers (rewrite.c). */
 qn_status qn_onnx_export_again(qn_onnx_exporter *e, const qn_onnx_export_options *options,
-                               const qn_metadata *pairs, const char *path);
+                               qn_metadata **pairs, const char *path);
 
 /* "NODE/suffix". */
 const char *qn_onnx_part(qn_onnx_exporter *e, const qn_node *node, const char *suffix);
@@ -134,14 +134,29 @@ const char *qn_onnx_reals(qn_onnx_exporter *e, const char *name, const double *v
 const char *qn_onnx_real_tensor(qn_onnx_exporter *e, const char *name, const double *values,
                                 const int64_t *dims, int n_dims);
 
-/* The name of the prepared input: bytes times scale, plus shift (preparation.c). Null: a failure.
- */
-const char *qn_onnx_prepare(qn_onnx_exporter *e, const qn_preparation *preparation,
-                            const char *input, bool is_image);
+/* What was put into the file beside the network (preparation.c). */
+typedef struct qn_onnx_inside {
+    bool is_prepared; /* mean and deviation of samples, in front */
+    bool is_restored; /* scales of targets, at the end */
+} qn_onnx_inside;
+qn_onnx_inside *qn_onnx_exporter_inside(qn_onnx_exporter *e);
 
-/* A copy of the options' pairs, with the preparation as who reads the file's input needs it: the
- * caller's, or, where it is in the file, that of bytes as they are. */
-qn_status qn_onnx_describe_preparation(const qn_onnx_export_options *options, qn_metadata **pairs);
+/* The name of the prepared input: what samples are, times scale, plus shift. It is the input's own
+ * where nothing is to be put into the file, or cannot be. n_axes: of a sample in the file. Null: a
+ * failure. */
+const char *qn_onnx_prepare(qn_onnx_exporter *e, const char *input, bool is_image, int n_axes);
+
+/* The name of the outputs in the units of the targets, which is restored, or, where training did
+ * not scale them, output. Null: a failure. */
+const char *qn_onnx_restore_targets(qn_onnx_exporter *e, const char *output, int64_t n_outputs,
+                                    const char *restored);
+
+/* Means or scales of n targets, 0 and 1 where they are not scaled; null: a failure. */
+const float *qn_onnx_target_numbers(qn_onnx_exporter *e, bool are_means, int64_t n);
+
+/* The options' pairs, with the preparation as who reads the file's input needs it: the caller's,
+ * or, where it was put into the file, what is left to do. */
+qn_status qn_onnx_describe_preparation(qn_onnx_exporter *e, qn_metadata **pairs);
 
 /* An axis of a value's own order in another. */
 int64_t qn_onnx_axis_in(qn_onnx_order order, int64_t axis, int rank);

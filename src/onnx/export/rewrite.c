@@ -6,6 +6,7 @@
 #include "format/safetensors.h"
 #include "onnx/export/export.h"
 #include "onnx/import.h"
+#include "onnx/inside.h"
 #include "passes/head.h"
 #include "tensor/number.h"
 
@@ -25,7 +26,7 @@ typedef struct rewriting {
     qn_onnx_property *properties;
 } rewriting;
 
-enum { SLICES_BYTES = 4 << 20 };
+enum { SLICES_BYTES = 4 << 20, MOST_ADDED = 4, MOST_CHANGED = 2 };
 
 /* A parameter whose numbers become a tensor of the file. */
 typedef struct conversion {
@@ -210,7 +211,8 @@ static qn_status add_records(rewriting *r) {
     int n = 0;
     for (const qn_onnx_record *record = r->network->records; record; record = record->next)
         n++;
-    r->tensors = qn_onnx_room(r->exporter, (size_t)n + 4, sizeof *r->tensors);
+    r->tensors =
+        qn_onnx_room(r->exporter, (size_t)n + MOST_ADDED + MOST_CHANGED, sizeof *r->tensors);
     r->sources = qn_onnx_room(r->exporter, (size_t)n + 1, sizeof *r->sources);
     if (!r->tensors || !r->sources)
         return QN_ERROR_MEMORY;
@@ -247,22 +249,77 @@ static qn_status add_properties(rewriting *r, const qn_metadata *pairs) {
 
 /* ---- preparation ---- */
 
-/* Nodes in front of the input, and their constants. */
+/* Nodes in front of the input. */
 static qn_status add_preparation(rewriting *r) {
     const qn_onnx_place *place = qn_onnx_input(r->network, 0);
+    if (qn_onnx_input_count(r->network) != 1)
+        return r->options->with_preparation
+                   ? qn_fail(QN_ERROR_UNSUPPORTED, "a preparation needs a network of one input")
+                   : QN_OK;
+    const char *name = qn_onnx_prepare(r->exporter, place->name, place->is_image,
+                                       place->n_dims - (place->batch_axis >= 0));
+    QN_TRY(qn_onnx_exporter_status(r->exporter));
+    r->changes.input = place->name;
+    r->changes.prepared = name == place->name ? NULL : name;
+    qn_onnx_exporter_nodes(r->exporter, &r->changes.n_front);
+    return QN_OK;
+}
+
+/* The scales of targets of a file that has some: those of the weights. */
+static qn_status change_scales(rewriting *r) {
+    static const char *const names[] = {QN_ONNX_TARGET_SCALE, QN_ONNX_TARGET_MEAN};
+    const qn_shape tried = r->network->tried[0];
+    const int64_t n = tried.rank > 0 ? tried.dims[tried.rank - 1] : 1;
+    const int64_t width = r->changes.width != r->changes.old_width ? r->changes.width : n;
+    int64_t *dims = qn_onnx_room(r->exporter, 1, sizeof *dims);
+    if (!dims)
+        return QN_ERROR_MEMORY;
+    *dims = width;
+    for (int i = 0; i < 2; i++) {
+        const float *numbers = qn_onnx_target_numbers(r->exporter, i == 1, width);
+        if (!numbers)
+            return QN_ERROR_MEMORY;
+        r->tensors[r->changes.n_tensors++] =
+            (qn_onnx_change){.kind = QN_ONNX_CHANGE_NUMBERS,
+                             .tensor = {.name = names[i],
+                                        .type = QN_ONNX_FLOAT,
+                                        .n_dims = 1,
+                                        .dims = dims,
+                                        .bytes = (size_t)width * sizeof *numbers,
+                                        .data = numbers}};
+    }
+    return QN_OK;
+}
+
+/* Nodes that bring scaled targets back to their units: the file's own, or new ones at its end. */
+static qn_status add_scales(rewriting *r) {
+    const bool is_there = qn_onnx_property_of(r->network, QN_ONNX_TARGETS_INSIDE) != NULL;
+    const qn_preparation *p = r->options->preparation;
+    const char *output = r->network->outputs[0].name;
+    if (r->network->n_outputs != 1 || !p)
+        return QN_OK;
+    if (is_there)
+        return change_scales(r);
+    const char *inner = qn_onnx_text_with(r->exporter, output, "/scaled");
+    QN_TRY(qn_onnx_exporter_status(r->exporter));
+    const char *name = qn_onnx_restore_targets(r->exporter, inner, p->n_scaled, output);
+    QN_TRY(qn_onnx_exporter_status(r->exporter));
+    r->changes.output = output;
+    r->changes.inner = name == output ? inner : NULL;
+    return QN_OK;
+}
+
+/* What is put into the file beside the network, and its constants. */
+static qn_status add_nodes(rewriting *r) {
     const qn_onnx_tensor *tensors;
     int n;
-    if (!r->options->with_preparation)
+    if (!r->options->preparation)
         return QN_OK;
-    if (qn_onnx_input_count(r->network) != 1)
-        return qn_fail(QN_ERROR_UNSUPPORTED, "a preparation needs a network of one input");
-    r->changes.input = place->name;
-    r->changes.prepared =
-        qn_onnx_prepare(r->exporter, r->options->preparation, place->name, place->is_image);
-    QN_TRY(qn_onnx_exporter_status(r->exporter));
+    QN_TRY(add_preparation(r));
+    QN_TRY(add_scales(r));
     r->changes.nodes = qn_onnx_exporter_nodes(r->exporter, &r->changes.n_nodes);
     tensors = qn_onnx_exporter_tensors(r->exporter, &n);
-    for (int i = 0; i < n && i < 4; i++)
+    for (int i = 0; i < n && i < MOST_ADDED; i++)
         r->tensors[r->changes.n_tensors++] =
             (qn_onnx_change){.kind = QN_ONNX_CHANGE_ADD, .tensor = tensors[i]};
     return QN_OK;
@@ -319,13 +376,14 @@ static void tell_modes(const rewriting *r) {
     log->write(log->user, 0, text);
 }
 
-static qn_status rewrite(rewriting *r, const qn_metadata *pairs, const char *path) {
+static qn_status rewrite(rewriting *r, qn_metadata **pairs, const char *path) {
     QN_TRY(open_weights(r));
     QN_TRY(note_parameters(r->network));
     QN_TRY(add_records(r));
     QN_TRY(qn_file_map_check_same(r->mapped));
-    QN_TRY(add_properties(r, pairs));
-    QN_TRY(add_preparation(r));
+    QN_TRY(add_nodes(r));
+    QN_TRY(qn_onnx_describe_preparation(r->exporter, pairs));
+    QN_TRY(add_properties(r, *pairs));
     r->changes.tensors = r->tensors;
     tell_modes(r);
     if (r->changes.width != r->changes.old_width)
@@ -334,7 +392,7 @@ static qn_status rewrite(rewriting *r, const qn_metadata *pairs, const char *pat
 }
 
 qn_status qn_onnx_export_again(qn_onnx_exporter *exporter, const qn_onnx_export_options *options,
-                               const qn_metadata *pairs, const char *path) {
+                               qn_metadata **pairs, const char *path) {
     rewriting r = {
         .options = options, .exporter = exporter, .network = (qn_onnx_network *)options->source};
     qn_safetensors_init(&r.stored, r.network->allocator);

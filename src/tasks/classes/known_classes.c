@@ -185,6 +185,10 @@ qn_status qn_known_data_open(const char *checkpoint, const char *data,
     return is_known ? open_known(data, &how, known, source) : qn_data_open(data, &how, source);
 }
 
+const char *qn_elements_of(const qn_data_source *source) {
+    return source->dtype == QN_U8 ? QN_ELEMENTS_BYTES : QN_ELEMENTS_NUMBERS;
+}
+
 void qn_known_data_deinit(qn_known_data *known) {
     qn_metadata_destroy(known->pairs);
     *known = (qn_known_data){.pairs = NULL};
@@ -193,6 +197,7 @@ void qn_known_data_deinit(qn_known_data *known) {
 qn_status qn_known_data_put(qn_metadata *pairs, const char *data, const qn_data_source *source) {
     QN_TRY(qn_metadata_set(pairs, "data", data));
     QN_TRY(qn_metadata_set(pairs, QN_PREPARED, data));
+    QN_TRY(qn_metadata_set(pairs, QN_ELEMENTS, qn_elements_of(source)));
     if (source->held_out)
         QN_TRY(qn_metadata_set(pairs, QN_HELD_OUT, source->held_out));
     return qn_metadata_set_preparation(pairs, &source->preparation);
