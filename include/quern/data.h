@@ -160,6 +160,8 @@ typedef struct qn_data_options {
     const char *window_label; /* "majority", "last", "mean" of the rows' targets, or "same": of
                                  windows whose rows have one label; null: majority of classes, last
                                  of numbers */
+    bool keeps_gaps; /* with reads_texts: a number that is missing is NaN, and a row without a class
+                        is left out; otherwise both are refused */
 } qn_data_options;
 
 /* Opens what --data names: fashion-mnist, idx:DIR, cifar10:DIR, cifar100:DIR,

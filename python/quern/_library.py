@@ -214,7 +214,7 @@ class DataOptions(Sized):
                 ("separator", c_char_p), ("decimal", c_char_p), ("dates", c_char_p), ("table", c_void_p),
                 ("is_unlabelled", c_bool), ("held_out", c_char_p),
                 ("classes_from", c_int), ("group", c_char_p), ("window", c_int64), ("stride", c_int64),
-                ("time", c_char_p), ("window_label", c_char_p)]
+                ("time", c_char_p), ("window_label", c_char_p), ("keeps_gaps", c_bool)]
 
 
 class LoaderOptions(Sized):

@@ -26,7 +26,7 @@ _quern() {
     learn) options='--device --days --trace --when --joules --minutes --seed --data --holdout --model --load --drift --start --daily --keep --test --save --threads --log --html --sysroot --old --memory --disk --power --watts --fresh --batch --once --relearn --last --json --force --help' ;;
     federate) options='--model --data --holdout --clients --per-round --rounds --partition --local-epochs --batch --lr --momentum --proximal --drop --server --server-lr --server-momentum --updates --personal --dp-clip --dp-noise --dp-delta --devices --when --network --deadline --pace --target --memory --numerics --evaluate-every --save --resume --threads --seed --html --out --secure --train-only --load --dp-where --wheel --json --force --help' ;;
     split) options='--model --cut --peer --listen --key --devices --memory --once --data --holdout --epochs --batch --lr --momentum --messages --device --peer-device --network --save --resume --threads --seed --out --json --force --help' ;;
-    label) options='--known --data --out --follow --background --revise --answers --html --settings --seed --features --speed --nothing-new --threads --splits --samples --drift --json --force --help' ;;
+    label) options='--known --data --out --target --ignore --categories --missing --skip-bad --follow --background --revise --answers --html --settings --seed --features --speed --nothing-new --threads --splits --samples --drift --json --header --separator --decimal --dates --force --help' ;;
     help) options='--man --completion --settings --help' ;;
     version) options='--help' ;;
   esac
@@ -92,6 +92,11 @@ _quern() {
     'federate --server') words='average momentum adam yogi' ;;
     'federate --dp-where') words='server client' ;;
     'split --messages') words='float int8' ;;
+    'label --missing') words='refuse median' ;;
+    'label --header') words='auto yes no' ;;
+    'label --separator') words='  ; tab bar' ;;
+    'label --decimal') words='.  ' ;;
+    'label --dates') words='dmy mdy' ;;
     'help --completion') words='bash zsh fish' ;;
     'models models') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 efficientnet-lite0 efficientnet-lite1 efficientnet-lite2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm next-word seq2seq dcgan dqn bert-base bert-tiny' ;;
     'inspect inspect') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 efficientnet-lite0 efficientnet-lite1 efficientnet-lite2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm next-word seq2seq dcgan dqn bert-base bert-tiny' ;;

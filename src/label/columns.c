@@ -2,8 +2,12 @@
 #include "label/columns.h"
 
 #include "base/status.h"
+#include "data/table/values.h"
 
+#include <math.h>
 #include <string.h>
+
+enum { MEDIAN_MOST = 16384 };
 
 void qn_label_columns_init(qn_label_columns *columns, int n) {
     *columns = (qn_label_columns){.n = n, .n_features = n};
@@ -52,6 +56,42 @@ qn_status qn_label_columns_make_names(qn_label_columns *columns, const qn_alloca
     columns->names = qn_arena_allocate(need_arena(columns, allocator), (size_t)columns->n,
                                        sizeof *columns->names);
     return columns->names ? QN_OK : QN_ERROR_MEMORY;
+}
+
+/* ---- medians ---- */
+
+qn_status qn_label_columns_make_medians(qn_label_columns *columns, const qn_allocator *allocator) {
+    columns->medians = qn_arena_allocate(need_arena(columns, allocator), (size_t)columns->n,
+                                         sizeof *columns->medians);
+    return columns->medians ? QN_OK : QN_ERROR_MEMORY;
+}
+
+qn_status qn_label_columns_median(const qn_allocator *allocator, const float *x, int64_t n, int d,
+                                  float *median) {
+    const int64_t most = n < MEDIAN_MOST ? n : MEDIAN_MOST;
+    float *values;
+    size_t n_found = 0;
+    QN_TRY(qn_allocate(allocator, (size_t)most, sizeof *values, &values));
+    for (int64_t i = 0; i < most; i++) {
+        const float value = x[i * n / most * d];
+        if (!isnan(value))
+            values[n_found++] = value;
+    }
+    *median = qn_value_median(values, n_found);
+    qn_release(allocator, values, (size_t)most, sizeof *values);
+    return QN_OK;
+}
+
+static qn_status take_medians(qn_label_columns *columns, const qn_allocator *allocator,
+                              const qn_data_column *given, const float *x, int64_t n_samples) {
+    if (!given)
+        return QN_OK;
+    QN_TRY(qn_label_columns_make_medians(columns, allocator));
+    for (int i = 0; i < columns->n; i++)
+        if (given[i].n_texts == 0)
+            QN_TRY(qn_label_columns_median(allocator, x + i, n_samples, columns->n,
+                                           &columns->medians[i]));
+    return QN_OK;
 }
 
 /* ---- choosing texts ---- */
@@ -160,6 +200,7 @@ qn_status qn_label_columns_choose(qn_label_columns *columns, const qn_allocator 
                                   int most_features) {
     bool has_texts = false;
     QN_TRY(take_names(columns, allocator, given));
+    QN_TRY(take_medians(columns, allocator, given, x, n_samples));
     for (int i = 0; given && i < columns->n; i++)
         has_texts |= given[i].n_texts > 0;
     if (!has_texts)

@@ -22,8 +22,9 @@ typedef struct qn_label_column {
 typedef struct qn_label_columns {
     int n, n_features;
     const char **names; /* (n) of the labelled samples' header; null: there was none */
+    float *medians;     /* (n) of the labelled samples, 0 of texts; null: they are not kept */
     qn_label_column *column;
-    qn_arena arena; /* of names and texts, if there are any */
+    qn_arena arena; /* of names, medians and texts, if there are any */
     bool has_arena;
 } qn_label_columns;
 
@@ -38,18 +39,25 @@ static inline int qn_label_column_width(const qn_label_column *column) {
 void qn_label_columns_init(qn_label_columns *columns, int n);
 void qn_label_columns_deinit(qn_label_columns *columns);
 
-/* Takes over the names, and the texts that occur in samples x (n_samples, columns->n), as many as
- * most_features have room for. given null, or without texts: there are numbers alone. On failure,
+/* Takes over the names, the medians of samples x (n_samples, columns->n), and the texts that occur
+ * in them, as many as most_features have room for. given null: there are numbers alone, without
+ * names and medians. On failure,
  * deinit releases what was taken. */
 qn_status qn_label_columns_choose(qn_label_columns *columns, const qn_allocator *allocator,
                                   const qn_data_column *given, const float *x, int64_t n_samples,
                                   int most_features);
 
 /* Makes columns and lists of these sizes: n_texts (columns->n), below 0 for numbers; and room for
- * names. On failure, deinit releases what was made. */
+ * names and medians. On failure, deinit releases what was made. */
 qn_status qn_label_columns_make(qn_label_columns *columns, const qn_allocator *allocator,
                                 const int32_t *n_texts);
 qn_status qn_label_columns_make_names(qn_label_columns *columns, const qn_allocator *allocator);
+qn_status qn_label_columns_make_medians(qn_label_columns *columns, const qn_allocator *allocator);
+
+/* The median of the finite ones among numbers that lie d apart, of many of them those that lie
+ * evenly; 0: there are none. */
+qn_status qn_label_columns_median(const qn_allocator *allocator, const float *x, int64_t n, int d,
+                                  float *median);
 
 /* x (n) to features (n_features), and back. */
 void qn_label_columns_encode(const qn_label_columns *columns, const float *x, float *features);

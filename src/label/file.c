@@ -202,7 +202,7 @@ static size_t put_rows(const qn_kept_rows *rows, qn_safetensor *tensors) {
 }
 
 static qn_status write_parts(const qn_labeller *l, const char *path, const writing *w) {
-    qn_safetensor tensors[10];
+    qn_safetensor tensors[11];
     size_t n = 0;
     fill_counts(l, w->counts);
     fill_numbers(l, w->sizes, w->numbers);
@@ -212,6 +212,8 @@ static qn_status write_parts(const qn_labeller *l, const char *path, const writi
         tensors[n++] = tensor_of("examples", QN_F32, l->n_example_floats, l->example_block);
     if (n_columns(l) > 0)
         tensors[n++] = tensor_of("columns", QN_I32, n_columns(l), w->sizes);
+    if (l->columns.medians)
+        tensors[n++] = tensor_of("medians", QN_F32, (size_t)l->columns.n, l->columns.medians);
     if (n_texts(l) > 0)
         tensors[n++] = tensor_of("texts", QN_I32, n_texts(l), w->numbers);
     if (l->turn)
@@ -555,6 +557,19 @@ static qn_status read_column_names(qn_label_reading *r) {
     return QN_OK;
 }
 
+/* Medians of columns, which older files do not keep. */
+static qn_status read_medians(qn_label_reading *r) {
+    qn_label_columns *columns = &r->labeller->columns;
+    const size_t n = (size_t)columns->n;
+    if (!qn_safetensors_find(&r->file, "medians"))
+        return QN_OK;
+    QN_TRY(qn_label_columns_make_medians(columns, r->allocator));
+    QN_TRY(qn_label_read_tensor(r, "medians", QN_F32, n * sizeof(float), columns->medians));
+    return qn_label_are_moderate(columns->medians, n)
+               ? QN_OK
+               : qn_label_refuse(r, "its numbers are invalid");
+}
+
 /* A map that can be undone. */
 static bool is_sound_turn(const float *turn, int d) {
     for (int i = 0; i < d; i++)
@@ -605,6 +620,7 @@ static qn_status read_all(qn_label_reading *r) {
     QN_TRY(read_examples(r));
     QN_TRY(read_columns(r));
     QN_TRY(read_column_names(r));
+    QN_TRY(read_medians(r));
     QN_TRY(read_turn(r));
     QN_TRY(read_step(r));
     return qn_labeller_take_texts(l, &r->file) ? QN_OK : qn_label_refuse(r, "a name is too long");

@@ -293,16 +293,12 @@ static qn_status open_data(const arguments *a, qn_data_source *source) {
             return qn_fail(QN_ERROR_ARGUMENT,
                            "--%s is of generated streams; give it or --known, not both",
                            generated[i]);
-    return qn_data_open(arguments_get(a, "known"),
-                        &(qn_data_options){QN_OPTIONS_INIT(qn_data_options),
-                                           .allocator = qn_allocator_default(),
-                                           .reads_texts = true},
-                        source);
+    return label_open_known(a, source);
 }
 
 static qn_status try_data(const arguments *a, const qn_data_source *source, table *t) {
     label_samples set = {.n = 0};
-    qn_status status = label_samples_read(source, &set);
+    qn_status status = label_samples_read(a, source, &set);
     if (status == QN_OK && set.n > MOST_ROWS)
         status = qn_fail(QN_ERROR_ARGUMENT, "%lld samples; at most %d are supported",
                          (long long)set.n, MOST_ROWS);

@@ -38,6 +38,32 @@ static const option options[] = {
      .argument = "FILE",
      .otherwise = "standard output; init must have it",
      .help = "the labeller that init makes, or the labels: sample,label,confidence"},
+    {.name = "target",
+     .kind = OPTION_TEXT,
+     .argument = "NAME",
+     .otherwise = "the last column",
+     .help = "of labelled rows: the column of classes"},
+    {.name = "ignore",
+     .kind = OPTION_TEXT,
+     .argument = "NAMES",
+     .otherwise = "columns that count the rows",
+     .help = "of labelled rows: columns to leave out; none: keep those too that count the rows"},
+    {.name = "categories",
+     .kind = OPTION_TEXT,
+     .argument = "NAMES",
+     .otherwise = "columns of texts",
+     .help = "of labelled rows: columns whose numbers are names"},
+    {.name = "missing",
+     .kind = OPTION_CHOICE,
+     .argument = "refuse|median",
+     .fallback = "refuse",
+     .help = "numbers that rows lack: named with their line, or taken to be the median of the "
+             "labelled samples"},
+    {.name = "skip-bad",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "leave out rows that lack a value, or, of a stream, have something else wrong; in the "
+             "labels, such a row is a line of two commas"},
     {.name = "follow",
      .kind = OPTION_FLAG,
      .fallback = "no",
@@ -128,7 +154,7 @@ static qn_status make(const arguments *a, const qn_data_source *source, qn_label
     label_samples set = {.n = 0};
     const uint64_t seed = (uint64_t)arguments_count(a, "seed");
     qn_status status = label_has_pictures(source) ? label_pictures_read(source, seed, &set)
-                                                  : label_samples_read(source, &set);
+                                                  : label_samples_read(a, source, &set);
     if (status == QN_OK)
         status = qn_labeller_create(
             &(qn_label_options){QN_OPTIONS_INIT(qn_label_options), .n_features = set.n_features,
@@ -165,17 +191,13 @@ static void print_made(const arguments *a, const qn_labeller *labeller) {
 }
 
 static int init(const arguments *a) {
-    const char *known = arguments_get(a, "known"), *out = arguments_get(a, "out");
+    const char *out = arguments_get(a, "out");
     qn_data_source source;
     qn_labeller *labeller = NULL;
-    if (!known || !out)
+    if (!arguments_has(a, "known") || !out)
         return report_failure(
             qn_fail(QN_ERROR_ARGUMENT, "quern label init --known DATA --out FILE"));
-    qn_status status = qn_data_open(known,
-                                    &(qn_data_options){QN_OPTIONS_INIT(qn_data_options),
-                                                       .allocator = qn_allocator_default(),
-                                                       .log = &session_log, .reads_texts = true},
-                                    &source);
+    qn_status status = label_open_known(a, &source);
     if (status != QN_OK)
         return report_failure(status);
     status = make(a, &source, &labeller);
@@ -266,6 +288,25 @@ static int run_on(const arguments *a, qn_labeller *labeller) {
     return strcmp(action, "name") == 0 ? name(a, labeller) : merge(a, labeller);
 }
 
+/* What says how rows are read means nothing to those who read none. */
+static qn_status check_reading(const arguments *a) {
+    static const char *const of_known[] = {"target", "ignore", "categories", NULL};
+    static const char *const of_rows[] = {"missing", "skip-bad", "header", "separator",
+                                          "decimal", "dates",    NULL};
+    const char *action = a->words[0];
+    const bool reads_known = strcmp(action, "init") == 0 || strcmp(action, "bench") == 0;
+    const bool reads = reads_known || strcmp(action, "stream") == 0;
+    for (int i = 0; !reads_known && of_known[i]; i++)
+        if (arguments_has(a, of_known[i]))
+            return qn_fail(QN_ERROR_ARGUMENT, "--%s is for label init and label bench",
+                           of_known[i]);
+    for (int i = 0; !reads && of_rows[i]; i++)
+        if (arguments_has(a, of_rows[i]))
+            return qn_fail(QN_ERROR_ARGUMENT, "--%s is for label init, stream and bench",
+                           of_rows[i]);
+    return QN_OK;
+}
+
 static int run(const arguments *a) {
     static const char *const actions[] = {"init", "bench", "stream", "show", "name",  "merge",
                                           "ask",  "tell",  "review", "undo", "export"};
@@ -280,6 +321,8 @@ static int run(const arguments *a) {
             "%s is not an action: init, stream, show, name, merge, ask, tell, review, undo, "
             "export, bench",
             a->words[0]));
+    if (check_reading(a) != QN_OK)
+        return report_failure(QN_ERROR_ARGUMENT);
     if (which < N_WITHOUT_FILE)
         return which == 0 ? init(a) : label_bench(a);
     if (a->n_words < 2)
@@ -321,6 +364,7 @@ const command command_label = {
         "command continues and gives the same labels.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .shared = {&table_form_options},
     .run = run,
     .makes_files = true,
 };

@@ -16,8 +16,12 @@ typedef struct label_samples {
     qn_shape sample; /* for a network; rank 0: rows of numbers */
 } label_samples;
 
-/* Reads all samples of a data set of rows; what it holds is released by deinit, also on failure. */
-qn_status label_samples_read(const qn_data_source *source, label_samples *set);
+/* Opens --known as the options say, texts as their numbers. */
+qn_status label_open_known(const arguments *a, qn_data_source *source);
+
+/* Reads all samples of a data set of rows, without gaps: rows that have some are left out or filled
+ * in, as the options say, which is told. What it holds is released by deinit, also on failure. */
+qn_status label_samples_read(const arguments *a, const qn_data_source *source, label_samples *set);
 void label_samples_deinit(label_samples *set);
 
 /* Whether a data set has samples that need a network: pictures or series. */

@@ -7,9 +7,9 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/label/label.h"
+#include "cli/label/rows.h"
 #include "cli/session.h"
 #include "cli/terminal.h"
-#include "label/rows.h"
 #include "os/heap.h"
 #include "os/process/interrupt.h"
 
@@ -18,40 +18,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAVED_EVERY = 500, ROW_BYTES = 16384 };
+enum { SAVED_EVERY = 500 };
+
+/* In the place of a row that is passed over: the lines of labels stay those of the rows. */
+static const char passed_line[] = ",,\n";
 
 typedef struct stream {
     const char *path; /* of the labeller */
     qn_labeller *labeller;
-    qn_in_stream *in;
     qn_out_stream *out;
-    qn_csv_reader row;      /* of in */
-    qn_label_places places; /* in its rows */
-    qn_data_source data;    /* instead of in: what pictures are of */
+    bool has_rows;
+    label_rows rows;
+    qn_data_source data; /* instead of rows: what pictures are of */
     label_pictures pictures;
     const float *x; /* the sample to be labelled next */
     float numbers[QN_LABEL_MAX_FEATURES];
     qn_label_place place;
     int64_t revise, n_waiting; /* samples whose labels are yet to be written */
-    bool has_begun;            /* the first record was looked at */
-    bool follows;              /* the end of in is not the end */
     bool is_seen;              /* somebody waits for each label */
 } stream;
-
-/* What comes next of the input; the end where it is interrupted. */
-static qn_status read_more(void *context, void *to, size_t bytes, size_t *n) {
-    stream *s = context;
-    bool is_end = false;
-    *n = 0;
-    while (*n == 0 && !is_end && !qn_was_interrupted()) {
-        QN_TRY(qn_in_stream_read(s->in, to, bytes, n, &is_end));
-        if (is_end && s->follows) {
-            qn_in_stream_pause();
-            is_end = false;
-        }
-    }
-    return QN_OK;
-}
 
 static qn_status open_pictures(stream *s, const char *data) {
     const qn_shape sample = qn_labeller_sample(s->labeller);
@@ -65,16 +50,22 @@ static qn_status open_pictures(stream *s, const char *data) {
     return label_pictures_open(&s->pictures, &s->data, sample);
 }
 
-static qn_status open_in(stream *s, const char *data) {
-    if (qn_labeller_sample(s->labeller).rank > 0)
-        return open_pictures(s, data);
-    const bool is_piped = strcmp(data, "-") == 0;
-    if (!is_piped && strncmp(data, "csv:", 4) != 0)
-        return qn_fail(QN_ERROR_ARGUMENT, "--data %s: csv:FILE, or - for standard input", data);
-    s->follows &= !is_piped; /* a pipe waits by itself */
-    QN_TRY(qn_in_stream_open(NULL, is_piped ? NULL : data + 4, &s->in));
-    qn_csv_read_stream(&s->row, NULL, s->place.source, read_more, s);
-    s->row.record_bytes = ROW_BYTES;
+static qn_status open_in(stream *s, const char *data, const arguments *a) {
+    s->has_rows = qn_labeller_sample(s->labeller).rank == 0;
+    if (s->has_rows)
+        return label_rows_open(&s->rows, data, s->labeller, a);
+    return open_pictures(s, data);
+}
+
+/* Where the lines of rows that were passed over begin at the end of a file. */
+static qn_status skip_passed(qn_file *file, int64_t *end) {
+    char line[sizeof passed_line];
+    const int64_t bytes = sizeof passed_line - 1;
+    for (; *end >= bytes; *end -= bytes) {
+        QN_TRY(qn_file_read(file, *end - bytes, line, (size_t)bytes));
+        if (memcmp(line, passed_line, (size_t)bytes) != 0)
+            return QN_OK;
+    }
     return QN_OK;
 }
 
@@ -85,10 +76,12 @@ static qn_status read_last_sample(const char *path, int64_t *sample) {
     qn_file *file;
     *sample = 0;
     QN_TRY(qn_file_open(NULL, path, &file));
-    const int64_t bytes = qn_file_bytes(file);
+    int64_t bytes = qn_file_bytes(file);
+    qn_status status = skip_passed(file, &bytes);
     const int64_t from = bytes > 2 * LABEL_LINE ? bytes - 2 * LABEL_LINE : 0;
     const size_t n = (size_t)(bytes - from);
-    qn_status status = qn_file_read(file, from, tail, n);
+    if (status == QN_OK)
+        status = qn_file_read(file, from, tail, n);
     qn_file_close(file);
     QN_TRY(status);
     tail[n] = '\0';
@@ -174,49 +167,19 @@ static qn_status next_picture(stream *s, bool *is_end) {
     return QN_OK;
 }
 
-/* The first record, which may be names of columns; *is_header: it is. */
-static qn_status look_for_header(stream *s, bool *is_header) {
-    const qn_label_columns *columns = qn_labeller_columns(s->labeller);
-    char text[2 * QN_TEXT_NAMES];
-    qn_text_names names = {.n = 0};
-    s->has_begun = true;
-    *is_header = qn_label_row_is_header(&s->row, columns);
-    if (*is_header) {
-        const qn_status status = qn_label_row_match(&s->row, columns, &session_log, &s->places);
-        return status == QN_OK
-                   ? QN_OK
-                   : qn_fail_within(status, "%s: line %" PRId64, s->place.source, s->row.line);
-    }
-    for (int i = 0; columns->names && i < columns->n; i++)
-        qn_text_names_add(&names, columns->names[i]);
-    snprintf(text, sizeof text, "%s has no line of names: its columns are taken for %s",
-             s->place.source, qn_text_names_finish(&names));
-    if (names.n > 0)
-        terminal_note("%s", text);
-    return QN_OK;
-}
-
 /* The next sample; *is_end: there is none, or it was interrupted, maybe in the middle of one. */
-static qn_status next_row(stream *s, bool *is_end) {
-    bool is_header = false;
-    if (!s->in)
-        return next_picture(s, is_end);
-    do {
-        const qn_status status = qn_csv_next(&s->row, is_end);
-        *is_end |= qn_was_interrupted();
-        if (status != QN_OK || *is_end)
-            return *is_end && qn_was_interrupted() ? QN_OK : status;
-        is_header = false;
-        if (!s->has_begun)
-            QN_TRY(look_for_header(s, &is_header));
-    } while (is_header);
-    return QN_OK;
+static qn_status next_sample(stream *s, bool *is_end, bool *is_bad) {
+    s->x = s->numbers;
+    if (s->has_rows)
+        return label_rows_next(&s->rows, s->numbers, is_end, is_bad);
+    *is_bad = false;
+    return next_picture(s, is_end);
 }
 
 static qn_status skip_rows(stream *s, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
-        bool is_end;
-        QN_TRY(next_row(s, &is_end));
+        bool is_end, is_bad;
+        QN_TRY(next_sample(s, &is_end, &is_bad));
         if (is_end && qn_was_interrupted())
             return QN_OK;
         if (is_end)
@@ -227,37 +190,32 @@ static qn_status skip_rows(stream *s, int64_t n) {
     return QN_OK;
 }
 
-static qn_status label_row(stream *s) {
+static qn_status label_sample(stream *s) {
     qn_label_answer answer;
-    qn_status status = QN_OK;
-    if (s->in) {
-        s->x = s->numbers;
-        status =
-            qn_label_row_parse(&s->row, qn_labeller_columns(s->labeller), &s->places, s->numbers);
-    }
-    if (status == QN_OK)
-        status = qn_labeller_add(s->labeller, s->x, &answer);
-    if (status != QN_OK && !s->in)
+    const qn_status status = qn_labeller_add(s->labeller, s->x, &answer);
+    if (status != QN_OK && !s->has_rows)
         return qn_fail_within(status, "%s", s->place.source);
     if (status != QN_OK)
-        return qn_fail_within(QN_ERROR_FORMAT, "%s: line %" PRId64, s->place.source, s->row.line);
-    s->place.n_rows++;
+        return qn_fail_within(QN_ERROR_FORMAT, "%s: line %" PRId64, s->place.source,
+                              s->rows.reader.line);
     if (s->revise > 0) {
         s->n_waiting++;
         return put_waiting(s, s->revise);
     }
-    QN_TRY(put(s, qn_labeller_samples(s->labeller), &answer));
-    return s->is_seen ? qn_out_stream_flush(s->out) : QN_OK;
+    return put(s, qn_labeller_samples(s->labeller), &answer);
 }
 
 /* Labels all there is; what fails keeps what was labelled before it. */
 static qn_status label_all(stream *s) {
     for (;;) {
-        bool is_end;
-        QN_TRY(next_row(s, &is_end));
+        bool is_end, is_bad;
+        QN_TRY(next_sample(s, &is_end, &is_bad));
         if (is_end)
             return QN_OK;
-        QN_TRY(label_row(s));
+        QN_TRY(is_bad ? put_text(s, passed_line) : label_sample(s));
+        s->place.n_rows++;
+        if (s->is_seen && s->revise == 0)
+            QN_TRY(qn_out_stream_flush(s->out));
         if (s->place.n_rows % SAVED_EVERY == 0)
             QN_TRY(save(s));
     }
@@ -285,7 +243,11 @@ static qn_status begin(stream *s, const arguments *a) {
     if (strcmp(s->place.source, data) != 0 || strcmp(data, "-") == 0)
         s->place = (qn_label_place){.n_rows = 0};
     snprintf(s->place.source, sizeof s->place.source, "%s", data);
-    QN_TRY(open_in(s, data));
+    if (s->revise > 0 && arguments_flag(a, "skip-bad"))
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "--skip-bad with --revise: labels that come later have no place for rows "
+                       "that are left out; --missing median takes rows with gaps");
+    QN_TRY(open_in(s, data, a));
     QN_TRY(open_out(s, arguments_get(a, "out"), arguments_flag(a, "force")));
     s->n_waiting = s->place.n_rows < s->revise ? s->place.n_rows : s->revise;
     if (s->place.n_bytes == 0)
@@ -297,10 +259,7 @@ static qn_status begin(stream *s, const arguments *a) {
 }
 
 int label_stream(const arguments *a, qn_labeller *labeller) {
-    stream s = {.path = a->words[1],
-                .labeller = labeller,
-                .revise = arguments_count(a, "revise"),
-                .follows = arguments_flag(a, "follow")};
+    stream s = {.path = a->words[1], .labeller = labeller, .revise = arguments_count(a, "revise")};
     qn_interrupt_watch(EXIT_FAILED);
     qn_status status = begin(&s, a);
     if (status == QN_OK) {
@@ -308,11 +267,11 @@ int label_stream(const arguments *a, qn_labeller *labeller) {
         if (status == QN_OK)
             status = finish(&s);
     }
-    if (s.in)
-        qn_csv_deinit(&s.row);
+    if (s.has_rows && status == QN_OK)
+        label_rows_tell(&s.rows);
+    label_rows_close(&s.rows);
     label_pictures_close(&s.pictures);
     qn_data_close(&s.data);
-    qn_in_stream_close(s.in);
     const qn_status closed = qn_out_stream_close(s.out);
     if (status != QN_OK || closed != QN_OK)
         return report_failure(status != QN_OK ? status : closed);

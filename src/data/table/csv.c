@@ -327,11 +327,6 @@ static qn_status make_table(qn_csv_source *csv, qn_table **made) {
     return lists ? collect_labels(csv, lists, n_lists, table) : QN_OK;
 }
 
-static int compare_floats(const void *left, const void *right) {
-    const float a = *(const float *)left, b = *(const float *)right;
-    return (a > b) - (a < b);
-}
-
 /* The medians of columns of numbers over training rows that lie evenly; of few rows, over all. */
 static qn_status find_medians(qn_csv_source *csv, int64_t n_training, qn_table *table) {
     qn_table_column *columns = (qn_table_column *)table->columns;
@@ -353,12 +348,11 @@ static qn_status find_medians(qn_csv_source *csv, int64_t n_training, qn_table *
     for (int64_t at = 0, column = 0; status == QN_OK && at < stored; at++) {
         if (!csv->encoder.places[at].column)
             continue;
-        int64_t n_found = 0;
+        size_t n_found = 0;
         for (int64_t i = 0; i < n; i++)
             if (!isnan(rows[i * stored + at]))
                 values[n_found++] = rows[i * stored + at];
-        qsort(values, (size_t)n_found, sizeof *values, compare_floats);
-        columns[column++].median = n_found > 0 ? values[n_found / 2] : 0.0f;
+        columns[column++].median = qn_value_median(values, n_found);
     }
     qn_release(allocator, rows, count, sizeof *rows);
     if (values)
@@ -461,15 +455,8 @@ static void list_name(char *list, size_t bytes, const char *name, int n) {
 static void tell_dialect(const qn_csv_source *csv, const char *path) {
     const qn_csv_footer *f = &csv->footer;
     const qn_source_base *base = &csv->base;
-    if (f->encoding != QN_ENCODING_UTF8)
-        qn_data_tell(base, 0, "%s is read as %s", path, qn_encoding_name((qn_encoding)f->encoding));
-    if (f->separator != ',' || f->decimal != '.')
-        qn_data_tell(base, 0, "%s: fields are separated by %s%s", path,
-                     f->separator == '\t'  ? "tabs"
-                     : f->separator == ';' ? "semicolons"
-                     : f->separator == '|' ? "|"
-                                           : "commas",
-                     f->decimal == ',' ? ", and a comma is the decimal mark" : "");
+    const qn_csv_form form = {(qn_encoding)f->encoding, f->separator, f->decimal};
+    qn_csv_tell_form(&form, base->options.log, path);
     double number;
     if (f->has_header && qn_decimal_parse(csv->names[0].name, &number))
         qn_data_tell(base, 0, "%s: the first line (%s, ...) is taken for names of columns", path,
@@ -490,6 +477,8 @@ static void tell_columns(const qn_csv_source *csv, const char *path) {
             qn_data_tell(&csv->base, 0, "%s: column '%s' is left out: %s", path, name,
                          csv->names[i].left_out);
         if (r->role != QN_CSV_INPUT)
+            continue;
+        if (csv->are_raw) /* the caller does with gaps what he likes */
             continue;
         n_missing += r->n_missing;
         if (r->n_missing > 0)
@@ -630,7 +619,8 @@ static qn_status name_variant(qn_source_base *base, const char *label, const cha
                           o->dates,
                           qn_source_group(base),
                           o->window > 0 ? "windows" : NULL,
-                          o->time};
+                          o->time,
+                          o->keeps_gaps ? "gaps" : NULL};
     const int64_t width = o->is_unlabelled && !o->table ? qn_shape_count(o->sample) : 0;
     const char *text = qn_arena_format(&base->arena, QN_CSV_MAGIC "%d%d|%" PRId64 "|%016" PRIx64,
                                        o->reads_texts, o->is_unlabelled, width, known);

@@ -106,50 +106,86 @@ static qn_status find_separator(csv_table *t) {
 
 /* ---- the decimal mark ---- */
 
-/* An example of each kind of number, as it stands in the file. */
-typedef struct marks_seen {
-    char of[QN_MARKS_COMMA_OR_GROUP + 1][32];
-} marks_seen;
+void qn_csv_see_marks(qn_csv_marks *seen, const char *text) {
+    const qn_number_marks marks = qn_value_marks(text);
+    if (marks != QN_MARKS_NONE && !*seen->of[marks])
+        snprintf(seen->of[marks], sizeof seen->of[marks], "%.31s", text);
+}
 
-static qn_status choose_decimal(csv_table *t, const marks_seen *seen) {
+qn_status qn_csv_choose_decimal(const qn_csv_marks *seen, const char *name, char *decimal) {
     const char *comma = seen->of[QN_MARKS_COMMA], *point = seen->of[QN_MARKS_POINT];
     const char *either = seen->of[QN_MARKS_COMMA_OR_GROUP];
-    t->decimal = *comma ? ',' : '.';
+    *decimal = *comma ? ',' : *point || *seen->of[QN_MARKS_POINT_OR_GROUP] ? '.' : 0;
     if (*comma && *point)
         return qn_fail(QN_ERROR_FORMAT,
                        "%s has numbers such as %s and such as %s; --decimal says which mark is the "
                        "decimal one",
-                       t->reader.name, point, comma);
+                       name, point, comma);
     if (*either && !*comma && !*point)
         return qn_fail(QN_ERROR_FORMAT,
                        "%s: %s can be %.*s.%s or %.*s%s; --decimal . (thousands are grouped) or "
                        "--decimal , decides",
-                       t->reader.name, either, (int)strcspn(either, ","), either,
-                       strchr(either, ',') + 1, (int)strcspn(either, ","), either,
-                       strchr(either, ',') + 1);
+                       name, either, (int)strcspn(either, ","), either, strchr(either, ',') + 1,
+                       (int)strcspn(either, ","), either, strchr(either, ',') + 1);
     return QN_OK;
 }
 
 static qn_status find_decimal(csv_table *t) {
-    marks_seen seen = {0};
+    qn_csv_marks seen = {0};
     bool is_end = false;
     const char *told = t->how->decimal;
     if (told && *told) {
         t->decimal = told[0];
+        t->shows_decimal = true;
         return QN_OK;
     }
     qn_csv_begin(t);
     for (int i = 0; i < RECORDS && qn_csv_next(&t->reader, &is_end) == QN_OK && !is_end; i++)
-        for (size_t k = 0; k < t->reader.n_fields; k++) {
-            const char *text = qn_csv_text(&t->reader, k);
-            const qn_number_marks marks = qn_value_marks(text);
-            if (marks != QN_MARKS_NONE && !*seen.of[marks])
-                snprintf(seen.of[marks], sizeof seen.of[marks], "%.31s", text);
-        }
-    return choose_decimal(t, &seen);
+        for (size_t k = 0; k < t->reader.n_fields; k++)
+            qn_csv_see_marks(&seen, qn_csv_text(&t->reader, k));
+    QN_TRY(qn_csv_choose_decimal(&seen, t->reader.name, &t->decimal));
+    t->shows_decimal = t->decimal != 0;
+    t->decimal = t->shows_decimal ? t->decimal : '.';
+    return QN_OK;
 }
 
 qn_status qn_csv_find_dialect(csv_table *t) {
     QN_TRY(find_separator(t));
     return find_decimal(t);
+}
+
+/* ---- for others ---- */
+
+qn_status qn_csv_find_form(const qn_csv_options *options, qn_file *source, qn_csv_form *form) {
+    csv_table *t;
+    QN_TRY(qn_csv_open_table(options, source, &t));
+    const qn_status status = qn_csv_find_dialect(t);
+    *form = (qn_csv_form){.encoding = t->decoder.encoding,
+                          .separator = t->separator,
+                          .decimal = t->shows_decimal ? t->decimal : 0};
+    qn_csv_close_table(t);
+    return status;
+}
+
+static void tell(const qn_log *log, const char *text) {
+    if (log && log->write)
+        log->write(log->user, 0, text);
+}
+
+void qn_csv_tell_form(const qn_csv_form *form, const qn_log *log, const char *name) {
+    char text[1024];
+    const char by = form->separator;
+    if (form->encoding != QN_ENCODING_UTF8) {
+        snprintf(text, sizeof text, "%s is read as %s", name, qn_encoding_name(form->encoding));
+        tell(log, text);
+    }
+    if (by == ',' && form->decimal != ',')
+        return;
+    snprintf(text, sizeof text, "%s: fields are separated by %s%s", name,
+             by == '\t'  ? "tabs"
+             : by == ';' ? "semicolons"
+             : by == '|' ? "|"
+                         : "commas",
+             form->decimal == ',' ? ", and a comma is the decimal mark" : "");
+    tell(log, text);
 }

@@ -109,24 +109,24 @@ static const uint16_t windows[32] = {
     0x2039, 0x0152, 0,      0x017d, 0,      0,      0x2018, 0x2019, 0x201c, 0x201d, 0x2022,
     0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0,      0x017e, 0x0178};
 
-static uint32_t unit_at(const qn_decoder *d, const unsigned char *bytes) {
-    return d->encoding == QN_ENCODING_UTF16_LE ? (uint32_t)(bytes[0] | bytes[1] << 8)
-                                               : (uint32_t)(bytes[0] << 8 | bytes[1]);
+static uint32_t unit_at(qn_encoding encoding, const unsigned char *bytes) {
+    return encoding == QN_ENCODING_UTF16_LE ? (uint32_t)(bytes[0] | bytes[1] << 8)
+                                            : (uint32_t)(bytes[0] << 8 | bytes[1]);
 }
 
 /* The next character of n bytes, at least one of which is given; *used: its bytes. */
-static uint32_t take_character(const qn_decoder *d, const unsigned char *bytes, size_t n,
+static uint32_t take_character(qn_encoding encoding, const unsigned char *bytes, size_t n,
                                size_t *used) {
-    if (d->encoding == QN_ENCODING_LATIN1) {
+    if (encoding == QN_ENCODING_LATIN1) {
         *used = 1;
         const uint32_t c = bytes[0];
         return c >= 0x80 && c < 0xa0 && windows[c - 0x80] ? windows[c - 0x80] : c;
     }
     *used = n < 2 ? n : 2;
-    const uint32_t unit = n < 2 ? 0xfffd : unit_at(d, bytes);
+    const uint32_t unit = n < 2 ? 0xfffd : unit_at(encoding, bytes);
     if (unit < 0xd800 || unit >= 0xe000)
         return unit;
-    const uint32_t low = unit < 0xdc00 && n >= 4 ? unit_at(d, bytes + 2) : 0;
+    const uint32_t low = unit < 0xdc00 && n >= 4 ? unit_at(encoding, bytes + 2) : 0;
     if (low < 0xdc00 || low >= 0xe000)
         return 0xfffd;
     *used = 4;
@@ -148,8 +148,88 @@ qn_status qn_decoder_more(void *context, void *to, size_t bytes, size_t *n) {
         const bool is_cut = given - i < MOST_OF_ONE && left > (int64_t)given && *n > 0;
         if (is_cut)
             break;
-        *n += qn_text_put_code(take_character(d, piece + i, given - i, &used), out + *n);
+        *n += qn_text_put_code(take_character(d->encoding, piece + i, given - i, &used), out + *n);
         d->at += (int64_t)used;
     }
     return QN_OK;
+}
+
+/* ---- reading what arrives ---- */
+
+/* How many of the bytes are whole characters of UTF-8; *is_wrong: what follows them is none. */
+static size_t count_utf8(qn_stream_decoder *d, const unsigned char *bytes, size_t n,
+                         bool *is_wrong) {
+    utf8_state state = {0};
+    size_t n_whole = 0;
+    *is_wrong = false;
+    for (size_t i = 0; i < n && !*is_wrong; i++) {
+        *is_wrong = !check_piece(&state, bytes + i, 1);
+        if (*is_wrong || state.n_left > 0)
+            continue;
+        d->has_letters |= bytes[i] >= 0x80;
+        n_whole = i + 1;
+    }
+    return n_whole;
+}
+
+static qn_status take_utf8(qn_stream_decoder *d, bool is_end, char *to, size_t bytes, size_t *n) {
+    bool is_wrong;
+    *n = count_utf8(d, d->bytes, d->n < bytes ? d->n : bytes, &is_wrong);
+    memcpy(to, d->bytes, *n);
+    if (*n > 0 || (!is_wrong && !is_end) || d->n == 0)
+        return QN_OK;
+    if (d->has_letters)
+        return qn_fail(QN_ERROR_FORMAT,
+                       "a byte is no UTF-8, and letters before it are; write one encoding");
+    d->encoding = QN_ENCODING_LATIN1;
+    return QN_OK;
+}
+
+/* Bytes that the next character takes; of what begins in the middle of one, 1. */
+static size_t count_needed(const qn_stream_decoder *d, size_t at, bool is_end) {
+    if (d->encoding == QN_ENCODING_LATIN1 || is_end)
+        return 1;
+    const uint32_t unit = d->n - at < 2 ? 0 : unit_at(d->encoding, d->bytes + at);
+    return unit >= 0xd800 && unit < 0xdc00 ? 4 : 2;
+}
+
+/* Reads whole characters of the bytes that wait. */
+static qn_status take_waiting(qn_stream_decoder *d, bool is_end, char *to, size_t bytes,
+                              size_t *n) {
+    size_t at = 0;
+    *n = 0;
+    if (d->encoding == QN_ENCODING_UTF8) {
+        QN_TRY(take_utf8(d, is_end, to, bytes, n));
+        at = *n;
+    }
+    if (d->encoding != QN_ENCODING_UTF8) {
+        size_t used;
+        for (; at < d->n && at + count_needed(d, at, is_end) <= d->n && *n + MOST_OF_ONE <= bytes;
+             at += used)
+            *n += qn_text_put_code(take_character(d->encoding, d->bytes + at, d->n - at, &used),
+                                   to + *n);
+    }
+    d->n -= at;
+    memmove(d->bytes, d->bytes + at, d->n);
+    return QN_OK;
+}
+
+qn_status qn_stream_decoder_more(void *context, void *to, size_t bytes, size_t *n) {
+    qn_stream_decoder *d = context;
+    bool is_end = false;
+    for (*n = 0; *n == 0 && !is_end;) {
+        size_t got;
+        if (d->is_found)
+            QN_TRY(take_waiting(d, false, to, bytes, n));
+        if (*n > 0)
+            return QN_OK;
+        QN_TRY(d->more(d->context, d->bytes + d->n, sizeof d->bytes - d->n, &got));
+        d->n += got;
+        is_end = got == 0;
+        if (!d->is_found && (d->n >= 2 || is_end)) {
+            d->is_found = true;
+            (void)find_by_start(d->bytes, d->n, &d->encoding);
+        }
+    }
+    return is_end ? take_waiting(d, true, to, bytes, n) : QN_OK;
 }

@@ -5,7 +5,7 @@
 #ifndef QN_DATA_TABLE_ENCODING_H
 #define QN_DATA_TABLE_ENCODING_H
 
-#include "os/os.h"
+#include "format/csv.h"
 
 typedef enum qn_encoding {
     QN_ENCODING_UTF8,
@@ -29,5 +29,21 @@ typedef struct qn_decoder {
 
 /* A qn_csv_more; context: a qn_decoder. Half of a surrogate pair becomes U+FFFD. */
 qn_status qn_decoder_more(void *context, void *to, size_t bytes, size_t *n);
+
+/* Text that arrives in pieces, read as UTF-8. Its encoding is found by its first two bytes or more,
+ * unless it is told. Text that was taken for UTF-8 is Latin-1 from the first byte on that is none;
+ * a failure if letters beyond ASCII came before. */
+typedef struct qn_stream_decoder {
+    qn_csv_more *more;
+    void *context;
+    qn_encoding encoding;
+    bool is_found;             /* encoding was told, or is found */
+    bool has_letters;          /* there were letters beyond ASCII, in UTF-8 */
+    unsigned char bytes[4096]; /* (n) that wait for the rest of their character */
+    size_t n;
+} qn_stream_decoder;
+
+/* A qn_csv_more; context: a qn_stream_decoder. */
+qn_status qn_stream_decoder_more(void *context, void *to, size_t bytes, size_t *n);
 
 #endif

@@ -52,13 +52,15 @@ static qn_status refuse_mixture(const csv_table *t, size_t i, const csv_column *
     return qn_csv_fail(t, c->odd_line, i, c->odd, what);
 }
 
-/* Where texts are read as they are, nothing at all is a text as well. */
+/* Where texts are read as they are, nothing at all is a text as well, unless gaps are kept. */
 static qn_status decide_as_texts(const csv_table *t, size_t i, csv_column *c) {
-    const int64_t n_texts = c->n_texts + c->n_missing;
+    const int64_t n_texts = c->n_texts + (t->how->keeps_gaps ? 0 : c->n_missing);
     c->kind = QN_COLUMN_NUMBER;
-    if (n_texts == 0)
+    if (qn_csv_names(t->how->categories, c->name))
+        c->kind = QN_COLUMN_CATEGORY;
+    else if (n_texts == 0)
         return QN_OK;
-    if (2 * n_texts < n_texts + c->n_numbers)
+    else if (2 * n_texts < n_texts + c->n_numbers)
         return refuse_mixture(t, i, c);
     c->kind = QN_COLUMN_CATEGORY;
     return QN_OK;
@@ -123,7 +125,7 @@ static size_t count_inputs(const csv_table *t) {
 }
 
 static void leave_columns_out(csv_table *t) {
-    const bool keeps_all = t->how->reads_texts || qn_csv_names(t->how->ignore, "none");
+    const bool keeps_all = qn_csv_names(t->how->ignore, "none");
     for (size_t i = 0; i < t->n_columns; i++) {
         csv_column *c = &t->columns[i];
         if (c->role != QN_CSV_INPUT)
@@ -432,7 +434,7 @@ static qn_status decide_targets(csv_table *t) {
         return QN_OK;
     QN_TRY(check_any_target(t));
     csv_column *c = &t->columns[t->targets[0]];
-    if (t->how->reads_texts && c->n_missing > 0)
+    if (t->how->reads_texts && !t->how->keeps_gaps && c->n_missing > 0)
         return qn_csv_fail(t, c->missing_line, t->targets[0], "", "instead of a label");
     const char *task = told_task(t);
     if (t->n_targets > 1 && (task ? strcmp(task, "labels") == 0 : are_zeros_and_ones(t)))

@@ -56,6 +56,7 @@ typedef struct csv_table {
     qn_arena arena;
     qn_sink sink;
     char separator, decimal;
+    bool shows_decimal; /* decimal was told, or numbers show it */
     size_t n_columns;
     csv_column *columns; /* (n_columns) */
     size_t *targets;     /* (n_targets) */

@@ -12,6 +12,7 @@
 
 #include "data/cache.h"
 #include "data/table/encoding.h"
+#include "data/table/values.h"
 #include "format/csv.h"
 
 enum {
@@ -63,6 +64,28 @@ typedef struct qn_csv_options {
     const qn_data_options *how; /* its fields of tables */
     const char *target;         /* null: how->target */
 } qn_csv_options;
+
+/* Numbers as they stand in a file, an example for each kind of marks. */
+typedef struct qn_csv_marks {
+    char of[QN_MARKS_COMMA_OR_GROUP + 1][32];
+} qn_csv_marks;
+
+void qn_csv_see_marks(qn_csv_marks *seen, const char *text);
+
+/* The decimal mark that they show; 0: none does. A failure shows what can be either. */
+qn_status qn_csv_choose_decimal(const qn_csv_marks *seen, const char *name, char *decimal);
+
+/* How a table's file is written. */
+typedef struct qn_csv_form {
+    qn_encoding encoding;
+    char separator, decimal; /* decimal 0: no number shows it */
+} qn_csv_form;
+
+/* Finds it by the first records, as qn_csv_convert does. */
+qn_status qn_csv_find_form(const qn_csv_options *options, qn_file *source, qn_csv_form *form);
+
+/* Tells the log where it is not plain. */
+void qn_csv_tell_form(const qn_csv_form *form, const qn_log *log, const char *name);
 
 /* Places of a row that a column of a role has. */
 int qn_csv_places(int32_t role);

@@ -4,7 +4,7 @@
 #include "base/decimal.h"
 #include "base/text.h"
 
-#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NUMBER_BYTES = 64, GROUP = 3 };
@@ -183,4 +183,18 @@ bool qn_value_date(const char *text, bool day_first, qn_value_day *day) {
         day->is_day_first || (can_be_day_first && (day_first || !can_be_month_first));
     day->days = takes_day_first ? count_days(c, b, a) : count_days(c, a, b);
     return (can_be_day_first || can_be_month_first) && take_time(at, day);
+}
+
+/* ---- medians ---- */
+
+static int compare_floats(const void *left, const void *right) {
+    const float a = *(const float *)left, b = *(const float *)right;
+    return (a > b) - (a < b);
+}
+
+float qn_value_median(float *values, size_t n) {
+    if (n == 0)
+        return 0.0f;
+    qsort(values, n, sizeof *values, compare_floats);
+    return values[n / 2];
 }

@@ -4,6 +4,7 @@
 #define QN_DATA_TABLE_VALUES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Nothing at all, or a word that programs write for it: NA, N/A, NaN, null, and of inputs None, ?
  * and infinity, which of targets may be classes. */
@@ -35,5 +36,8 @@ typedef struct qn_value_day {
     bool has_either_order; /* it can be both; days take it as day_first says */
 } qn_value_day;
 bool qn_value_date(const char *text, bool day_first, qn_value_day *day);
+
+/* The median of numbers, of which none is NaN; 0: there are none. They are sorted. */
+float qn_value_median(float *values, size_t n);
 
 #endif
