@@ -27,7 +27,7 @@ enum { IS_BRIEF = 0 };
 #endif
 
 /* Sizes of teams that results are compared for. An emulated or instrumented program (is_slow) takes
- * the one whose shares are uneven, and of the tables the best, and the one in double. */
+ * the one whose shares are uneven, and of the tables the best; the one in double alone. */
 static int first_team = 2, last_team = IS_BRIEF ? 2 : MAX_TEAM;
 static bool is_slow = IS_BRIEF;
 
@@ -223,7 +223,8 @@ static void check_case(const char *name, test_case *run, const void *shape) {
             check_table(name, table, &truth, run, shape);
         last = table;
     }
-    check_teams(name, &truth, run, shape);
+    if (!is_slow) /* plain code in double, the same on every processor */
+        check_teams(name, &truth, run, shape);
     release_records(&truth);
 }
 

@@ -24,4 +24,9 @@ size_t format_change(uint8_t *data, size_t size, size_t most, chance *c);
 /* The same of any text: what the files of other formats use for their texts. */
 size_t text_change(uint8_t *data, size_t size, size_t most, chance *c);
 
+/* Where libFuzzer does not drive the target: runs it on `count` files made from those of the
+ * folder, from number `first` on, and says by its number which one broke it. The program's exit
+ * status. */
+int mutate(const char *folder, uint64_t count, uint64_t first, const char *program);
+
 #endif

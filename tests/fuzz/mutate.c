@@ -140,16 +140,10 @@ static int read_seeds(const char *folder) {
     return n_seeds;
 }
 
-int main(int n_arguments, char **arguments) {
-    if (n_arguments < 3 || n_arguments > 4 || !read_seeds(arguments[1])) {
-        printf("usage: %s CORPUS-FOLDER COUNT [FIRST]\n", arguments[0]);
-        return 2;
-    }
-    const uint64_t count = strtoull(arguments[2], NULL, 10);
-    const uint64_t first = n_arguments == 4 ? strtoull(arguments[3], NULL, 10) : 0;
+int mutate(const char *folder, uint64_t count, uint64_t first, const char *program) {
     uint64_t *at =
         mmap(NULL, sizeof *at, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED)
+    if (at == MAP_FAILED || !read_seeds(folder))
         return 2;
     fflush(stdout);
     const pid_t child = fork();
@@ -160,8 +154,8 @@ int main(int n_arguments, char **arguments) {
     }
     int status = -1;
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-        printf("file %llu broke it: %s %s 1 %llu\n", (unsigned long long)*at, arguments[0],
-               arguments[1], (unsigned long long)*at);
+        printf("file %llu broke it: %s %s 1 %llu\n", (unsigned long long)*at, program, folder,
+               (unsigned long long)*at);
         return 1;
     }
     printf("%llu mutated files of %d seeds\n", (unsigned long long)count, n_seeds);
