@@ -134,7 +134,7 @@ qn_status budget_begin(budget *b, training *t) {
         return QN_OK;
     const qn_allocator *allocator = &t->s.allocator;
     b->engine = qn_task_engine(t->s.task);
-    b->wanted_bytes = b->asked_bytes = t->s.engine.memory_budget_bytes;
+    b->wanted_bytes = b->asked_bytes = t->s.how.engine.memory_budget_bytes;
     qn_engine_on_budget(b->engine, note_change, b);
     QN_TRY(qn_monitor_create(allocator, &b->lock));
     QN_TRY(open_pressure(b, t->a));

@@ -392,9 +392,9 @@ static int run(const arguments *a) {
         "loss", "header",  "separator",  "decimal", "dates", "length",   NULL};
     session s;
     session_init(&s);
-    s.wants_confusion = wants_confusion(a);
+    s.how.confusion = wants_confusion(a);
     qn_status status = session_open_trained(&s, a, names, prepare);
-    if (status == QN_OK && s.wants_confusion && !qn_task_get_confusion(s.task).classes)
+    if (status == QN_OK && s.how.confusion && !qn_task_get_confusion(s.task).classes)
         status = qn_fail(QN_ERROR_ARGUMENT, "--per-class, --confusion and --html are for models "
                                             "that tell classes apart");
     int result = status == QN_OK ? evaluate(a, &s) : report_failure(status);

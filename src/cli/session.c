@@ -43,7 +43,7 @@ static void show_progress(void *user, const char *what, int64_t n_done, int64_t 
 const qn_log session_log = {NULL, write_log, show_progress};
 
 void session_init(session *s) {
-    *s = (session){.engine = {QN_OPTIONS_INIT(qn_engine_options)}};
+    *s = (session){.how = {QN_TASK_OPTIONS_INIT}};
     s->allocator = qn_counter_init(&s->counter, qn_allocator_default());
 }
 
@@ -161,7 +161,7 @@ qn_status session_keep_pairs(session *s) {
 }
 
 void session_set_budget(session *s, size_t bytes) {
-    s->engine.memory_budget_bytes = bytes;
+    s->how.engine.memory_budget_bytes = bytes;
     if (bytes > 0)
         qn_memory_give_back_early();
 }
@@ -169,7 +169,8 @@ void session_set_budget(session *s, size_t bytes) {
 static qn_status use_times(void *user, qn_engine *engine) {
     const session *s = user;
     int64_t n_found;
-    return s->engine.memory_budget_bytes > 0 ? qn_operation_times_load(engine, &n_found) : QN_OK;
+    return s->how.engine.memory_budget_bytes > 0 ? qn_operation_times_load(engine, &n_found)
+                                                 : QN_OK;
 }
 
 static qn_status prepare_timing(void *user, qn_engine *engine) {
@@ -180,21 +181,16 @@ static qn_status prepare_timing(void *user, qn_engine *engine) {
 static qn_status open_task(session *s, bool training, int n_threads,
                            qn_status (*on_built)(void *user, qn_engine *engine)) {
     QN_TRY(model_add_pairs(s->model, training, s->pairs));
-    s->engine.allocator = &s->allocator;
-    s->engine.n_threads = n_threads;
-    const qn_task_options options = {
-        .size = sizeof options,
-        .engine = s->engine,
-        .log = &session_log,
-        .model = s->model,
-        .settings = s->pairs,
-        .training = training,
-        .on_built = on_built,
-        .user = s,
-        .memory_outside_bytes = s->counter.held_bytes,
-        .confusion = s->wants_confusion,
-    };
-    return refuse_data(s, patience_open(&options, &s->task));
+    s->how.engine.allocator = &s->allocator;
+    s->how.engine.n_threads = n_threads;
+    s->how.log = &session_log;
+    s->how.model = s->model;
+    s->how.settings = s->pairs;
+    s->how.training = training;
+    s->how.on_built = on_built;
+    s->how.user = s;
+    s->how.memory_outside_bytes = s->counter.held_bytes;
+    return refuse_data(s, patience_open(&s->how, &s->task));
 }
 
 qn_status session_open_task(session *s, bool training, int n_threads) {

@@ -11,10 +11,9 @@ typedef struct session {
     qn_counter counter; /* of all memory below */
     qn_allocator allocator;
     const qn_model *model;
-    qn_engine_options engine; /* of the task that is opened next */
-    bool wants_confusion;     /* as that of qn_task_options */
-    qn_metadata *kept;        /* pairs of the checkpoint; may be null */
-    qn_metadata *pairs;       /* the task's settings */
+    qn_task_options how; /* of the task that is opened next */
+    qn_metadata *kept;   /* pairs of the checkpoint; may be null */
+    qn_metadata *pairs;  /* the task's settings */
     qn_task *task;
 } session;
 

@@ -196,6 +196,8 @@ static qn_status make(qn_engine *e, const qn_program_options *programs) {
 
 /* Not more than the budget has is taken before it is planned. */
 static qn_status make_within(qn_engine *e, const qn_program_options *programs, bool *is_refused) {
+    QN_TRY(check_options(&e->options));
+    e->options.n_threads = count_threads(&e->options);
     qn_counter_set_limit(&e->counter, e->options.plan_only ? 0 : e->options.memory_budget_bytes);
     const qn_status status = make(e, programs);
     qn_counter_set_limit(&e->counter, 0);
@@ -239,6 +241,7 @@ static qn_status create(const qn_engine_options *options, const qn_program_optio
     QN_TRY(qn_allocate(below, 1, sizeof *e, &e));
     e->allocator = qn_counter_init(&e->counter, below);
     e->options = *options;
+    fill_defaults(&e->options);
     e->run.n_forks = qn_fork_count();
     e->options.allocator = &e->allocator;
     e->n_programs = n_programs;
@@ -259,20 +262,43 @@ static qn_status create(const qn_engine_options *options, const qn_program_optio
     return QN_OK;
 }
 
-/* A budget that parameters alone are above: what would do is found without them. */
-static qn_status refuse_budget(qn_engine_options options, const qn_program_options *programs,
-                               int n_programs) {
-    const size_t bytes = options.memory_budget_bytes;
+qn_status qn_budget_refuse(const qn_engine_options *options, qn_status (*plan)(void *context),
+                           void *context) {
     char given[QN_SIZE_TEXT];
+    if (plan && !options->no_least)
+        QN_TRY(plan(context));
+    return qn_fail(QN_ERROR_MEMORY, "a budget of %s is too small; lower --batch",
+                   qn_text_print_size(options->memory_budget_bytes, given));
+}
+
+/* What an engine is made of. */
+typedef struct making {
+    const qn_engine_options *options;
+    const qn_program_options *programs;
+    int n_programs;
+} making;
+
+static qn_status plan_only(void *context) {
+    const making *m = context;
+    qn_engine_options options = *m->options;
     bool is_refused;
     qn_engine *engine;
     options.plan_only = true;
-    if (!options.no_least && !options.plan_later) {
-        QN_TRY(create(&options, programs, n_programs, &engine, &is_refused));
-        qn_engine_destroy(engine);
-    }
-    return qn_fail(QN_ERROR_MEMORY, "a budget of %s is too small; lower --batch",
-                   qn_text_print_size(bytes, given));
+    QN_TRY(create(&options, m->programs, m->n_programs, &engine, &is_refused));
+    qn_engine_destroy(engine);
+    return QN_OK;
+}
+
+qn_status qn_engine_make(const qn_engine_options *options, const qn_program_options *programs,
+                         int n_programs, qn_engine **engine) {
+    bool is_refused = false;
+    if (n_programs < 1)
+        return qn_fail(QN_ERROR_ARGUMENT, "an engine needs a program");
+    making m = {options, programs, n_programs};
+    const qn_status status = create(options, programs, n_programs, engine, &is_refused);
+    return status == QN_ERROR_MEMORY && is_refused
+               ? qn_budget_refuse(options, options->plan_later ? NULL : plan_only, &m)
+               : status;
 }
 
 qn_status qn_engine_create(const qn_engine_options *options, const qn_program_options *programs,
@@ -280,17 +306,9 @@ qn_status qn_engine_create(const qn_engine_options *options, const qn_program_op
     QN_NEED(options, "options");
     QN_NEED(programs, "programs");
     QN_NEED(engine, "engine");
-    qn_engine_options filled;
-    bool is_refused = false;
-    QN_TRY(QN_OPTIONS_TAKE(qn_engine_options, options, &filled));
-    fill_defaults(&filled);
-    QN_TRY(check_options(&filled));
-    filled.n_threads = count_threads(&filled);
-    if (n_programs < 1)
-        return qn_fail(QN_ERROR_ARGUMENT, "an engine needs a program");
-    const qn_status status = create(&filled, programs, n_programs, engine, &is_refused);
-    return status == QN_ERROR_MEMORY && is_refused ? refuse_budget(filled, programs, n_programs)
-                                                   : status;
+    qn_engine_options taken;
+    QN_TRY(QN_OPTIONS_TAKE(qn_engine_options, options, &taken));
+    return qn_engine_make(&taken, programs, n_programs, engine);
 }
 
 void qn_engine_destroy(qn_engine *e) {

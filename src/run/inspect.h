@@ -15,6 +15,17 @@ const qn_machine *qn_engine_get_machine(const qn_engine *engine);
 /* Says that so much of the budget was held at some time before the plans: reading data. */
 void qn_engine_note_peak(qn_engine *engine, size_t bytes);
 
+/* As qn_engine_create of options of this version, which the engine copies once; fields that are 0
+ * become the defaults in its copy. */
+qn_status qn_engine_make(const qn_engine_options *options, const qn_program_options *programs,
+                         int n_programs, qn_engine **engine);
+
+/* Refuses options.memory_budget_bytes, which what is to be made is above without its plans. Unless
+ * options.no_least: plan makes it with plan_only, and so without that memory, where it fails with
+ * the refusal that names the least budget. Null: nothing can be planned. */
+qn_status qn_budget_refuse(const qn_engine_options *options, qn_status (*plan)(void *context),
+                           void *context);
+
 /* From the next run on no more than n threads work; what has more lanes than that runs one by one.
  * The same bits. */
 void qn_engine_limit_threads(qn_engine *engine, int n);

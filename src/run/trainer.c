@@ -9,6 +9,7 @@
 #include "os/ranks.h"
 #include "passes/head.h"
 #include "run/engine.h"
+#include "run/inspect.h"
 
 #include <string.h>
 
@@ -183,18 +184,13 @@ void qn_trainer_describe(const qn_trainer_options *options,
                                                            .user = user, .build = build_evaluation};
 }
 
-static qn_status make_engine(qn_trainer *t) {
+static qn_status make_engine(qn_trainer *t, const qn_engine_options *engine) {
     const qn_trainer_options *o = &t->options;
-    const bool is_later = o->engine.plan_later;
-    qn_engine_options options = o->engine;
-    options.allocator = t->allocator;
-    options.plan_later = true;
     qn_program_options programs[QN_TRAINER_PROGRAMS];
     qn_trainer_describe(o, programs);
-    QN_TRY(qn_engine_create(&options, programs, QN_TRAINER_PROGRAMS, &t->engine));
+    QN_TRY(qn_engine_make(engine, programs, QN_TRAINER_PROGRAMS, &t->engine));
     t->engine->run.refuses_infinite = true; /* samples and targets are all that it has */
     t->options.engine = *qn_engine_get_options(t->engine);
-    t->options.engine.plan_later = is_later;
     t->label_bytes = qn_engine_input_at(t->engine, QN_TRAINER_EVALUATION, 1).bytes;
     QN_TRY(qn_allocate(qn_engine_allocator(t->engine), 1, t->label_bytes, &t->labels));
     if (has_weights(o))
@@ -203,7 +199,7 @@ static qn_status make_engine(qn_trainer *t) {
     if (qn_ranks_count(o->engine.ranks) > 1)
         QN_TRY(qn_allocate(qn_engine_allocator(t->engine), (size_t)qn_ranks_count(o->engine.ranks),
                            sizeof *t->of_ranks, &t->of_ranks));
-    return is_later ? QN_OK : qn_engine_plan(t->engine, sizeof *t);
+    return QN_OK;
 }
 
 static qn_status copy_weights(qn_trainer *t) {
@@ -216,17 +212,22 @@ static qn_status copy_weights(qn_trainer *t) {
     return QN_OK;
 }
 
-/* *is_built: the engine was made, whether or not it was planned. */
-static qn_status create(const qn_trainer_options *options, qn_trainer **trainer, bool *is_built) {
-    const qn_allocator *allocator = qn_allocator_or_default(options->engine.allocator);
+qn_status qn_trainer_make(const qn_trainer_options *options, const qn_engine_options *engine,
+                          qn_trainer **trainer) {
+    const qn_allocator *allocator = qn_allocator_or_default(engine->allocator);
     qn_trainer *t;
     QN_TRY(qn_allocate(allocator, 1, sizeof *t, &t));
     t->allocator = allocator;
     t->options = *options;
-    qn_status status = copy_weights(t);
+    t->options.engine = *engine; /* for the programs' descriptions, and who asks */
+    fill_defaults(&t->options);
+    qn_status status = check_options(&t->options);
     if (status == QN_OK)
-        status = make_engine(t);
-    *is_built = t->engine != NULL;
+        status = check_weights(&t->options);
+    if (status == QN_OK)
+        status = copy_weights(t);
+    if (status == QN_OK)
+        status = make_engine(t, engine);
     if (status != QN_OK) {
         qn_trainer_destroy(t);
         return status;
@@ -235,26 +236,45 @@ static qn_status create(const qn_trainer_options *options, qn_trainer **trainer,
     return QN_OK;
 }
 
+/* Plans it, too, unless that is to come later. *is_made: all but the plans was made. */
+static qn_status create(const qn_trainer_options *options, bool is_later, qn_trainer **trainer,
+                        bool *is_made) {
+    qn_trainer *t;
+    QN_TRY(qn_trainer_make(options, &options->engine, &t));
+    *is_made = true;
+    const qn_status status = is_later ? QN_OK : qn_engine_plan(t->engine, sizeof *t);
+    if (status != QN_OK) {
+        qn_trainer_destroy(t);
+        return status;
+    }
+    *trainer = t;
+    return QN_OK;
+}
+
+static qn_status plan_only(void *context) {
+    qn_trainer_options *options = context;
+    bool is_made = false;
+    qn_trainer *trainer;
+    options->engine.plan_only = true;
+    QN_TRY(create(options, false, &trainer, &is_made));
+    qn_trainer_destroy(trainer);
+    return QN_OK;
+}
+
 qn_status qn_trainer_create(const qn_trainer_options *options, qn_trainer **trainer) {
     QN_NEED(options, "options");
     QN_NEED(trainer, "trainer");
-    qn_trainer_options filled;
-    bool is_built = false;
-    QN_TRY(qn_options_take_nested(options, sizeof filled, sizeof filled.engine,
-                                  "qn_trainer_options", &filled));
-    fill_defaults(&filled);
-    QN_TRY(check_options(&filled));
-    QN_TRY(check_weights(&filled));
-    const qn_status status = create(&filled, trainer, &is_built);
-    if (status != QN_ERROR_MEMORY || is_built || filled.engine.memory_budget_bytes == 0 ||
-        filled.engine.plan_only || filled.engine.plan_later)
-        return status;
-    /* Parameters alone are above the budget: what would do is found without them. */
-    filled.engine.plan_only = true;
-    qn_trainer *planned;
-    QN_TRY(create(&filled, &planned, &is_built));
-    qn_trainer_destroy(planned);
-    return status;
+    qn_trainer_options taken;
+    QN_TRY(qn_options_take_nested(options, sizeof taken, sizeof taken.engine, "qn_trainer_options",
+                                  &taken));
+    const bool is_later = taken.engine.plan_later;
+    bool is_made = false;
+    taken.engine.plan_later = true;
+    const qn_status status = create(&taken, is_later, trainer, &is_made);
+    return status != QN_ERROR_MEMORY || is_made || is_later || taken.engine.plan_only ||
+                   taken.engine.memory_budget_bytes == 0
+               ? status
+               : qn_budget_refuse(&taken.engine, plan_only, &taken);
 }
 
 void qn_trainer_destroy(qn_trainer *t) {

@@ -6,6 +6,11 @@
 
 enum { QN_TRAINER_TRAINING, QN_TRAINER_EVALUATION, QN_TRAINER_PROGRAMS };
 
+/* As qn_trainer_create of options of this version, but for engine, which are those of the engine,
+ * with plan_later: they are passed on as they are. */
+qn_status qn_trainer_make(const qn_trainer_options *options, const qn_engine_options *engine,
+                          qn_trainer **trainer);
+
 /* Describes them for complete options, which they refer to. */
 void qn_trainer_describe(const qn_trainer_options *options,
                          qn_program_options programs[QN_TRAINER_PROGRAMS]);

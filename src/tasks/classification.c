@@ -344,7 +344,7 @@ static qn_status check_classes(const qn_task *task, const qn_data_source *source
     const bool knows_others = qn_setting_text(task, QN_PREPARED, NULL) ||
                               (task->start && qn_metadata_get(task->start, class_names_key));
     bool has = true;
-    if (!task->training || task->how.plan_only || source->n_targets > 0 || knows_others ||
+    if (!task->training || task->how->plan_only || source->n_targets > 0 || knows_others ||
         source->n_samples[QN_TRAIN] == 0)
         return QN_OK;
     QN_TRY(has_two_classes(task, source, &has));
@@ -392,7 +392,6 @@ static qn_status open_data(qn_task *task, classification *c) {
 static qn_status make_trainer(qn_task *task, classification *c) {
     const qn_trainer_options options = {
         .size = sizeof options,
-        .engine = qn_task_engine_options(task),
         .model = task->model,
         .input = c->input,
         .n_outputs = c->n_outputs,
@@ -407,7 +406,7 @@ static qn_status make_trainer(qn_task *task, classification *c) {
         .sample_weights = task->training && c->source.read_weight,
         .features = has_start(task),
     };
-    QN_TRY(qn_trainer_create(&options, &c->trainer));
+    QN_TRY(qn_trainer_make(&options, qn_task_engine_options(task), &c->trainer));
     task->engine = qn_trainer_engine(c->trainer);
     return qn_task_keep_outputs(task, c->input);
 }

@@ -212,7 +212,7 @@ static qn_status add_state(qn_task *task, qn_control *c) {
     c->replay.capacity = c->env ? c->s.replay : SYNTHETIC + STACK;
     QN_TRY(qn_engine_add_state(task->engine, "task.counters", QN_U8,
                                QN_SHAPE((int64_t)sizeof *c->state), &memory));
-    if (!task->how.plan_only) {
+    if (!task->how->plan_only) {
         c->state = memory;
         c->replay.place = &c->state->place;
     }
@@ -223,7 +223,7 @@ static qn_status add_state(qn_task *task, qn_control *c) {
         return QN_OK;
     QN_TRY(qn_engine_add_state(task->engine, "task.environment", QN_U8,
                                QN_SHAPE((int64_t)qn_env_state_bytes(c->env)), &memory));
-    if (!task->how.plan_only)
+    if (!task->how->plan_only)
         qn_env_use_state(c->env, memory);
     return QN_OK;
 }

@@ -74,10 +74,10 @@ qn_status qn_task_open_train(const qn_task *task, const qn_data_source *source,
         .crop = strstr(augment, "crop") != NULL,
         .flip = strstr(augment, "flip") != NULL,
         .wrap = wraps(task, source),
-        .first = first + qn_ranks_own(task->how.ranks),
-        .stride = qn_ranks_count(task->how.ranks),
+        .first = first + qn_ranks_own(task->how->ranks),
+        .stride = qn_ranks_count(task->how->ranks),
         .n_batches = -1,
-        .n_prefetched = task->how.memory_budget_bytes > 0 ? 0 : PREFETCHED,
+        .n_prefetched = task->had_budget ? 0 : PREFETCHED,
     };
     return qn_loader_create(source, preparation, &options, loader);
 }
@@ -92,7 +92,7 @@ qn_status qn_task_open_split(const qn_task *task, const qn_data_source *source,
         .batch = batch,
         .pad_last = true,
         .n_batches = (source->n_samples[split] + batch - 1) / batch,
-        .n_prefetched = task->how.memory_budget_bytes > 0 ? 0 : PREFETCHED,
+        .n_prefetched = task->had_budget ? 0 : PREFETCHED,
     };
     if (*loader)
         return qn_loader_rewind(*loader);
@@ -102,7 +102,7 @@ qn_status qn_task_open_split(const qn_task *task, const qn_data_source *source,
 qn_status qn_task_open_tests(const qn_task *task, const qn_data_source *source,
                              const qn_preparation *preparation, int64_t batch,
                              qn_loader **loaders) {
-    if (task->how.memory_budget_bytes == 0)
+    if (!task->had_budget)
         return QN_OK;
     for (int split = task->training ? QN_TEST : QN_TRAIN; split < QN_SPLITS; split++) {
         if (source->n_samples[split] > 0)

@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "format/metadata.h"
 #include "models/models.h"
+#include "run/inspect.h"
 #include "tasks/reading.h"
 #include "tasks/tasks.h"
 
@@ -97,7 +98,7 @@ int64_t qn_task_batch(const qn_task *task) {
 
 int64_t qn_task_test_batch(const qn_task *task) {
     const int64_t batch = qn_task_batch(task);
-    return task->how.memory_budget_bytes > 0 && batch > FEW_SAMPLES ? FEW_SAMPLES : batch;
+    return task->had_budget && batch > FEW_SAMPLES ? FEW_SAMPLES : batch;
 }
 
 void qn_task_set_length(qn_task *task, double epoch_batches) {
@@ -264,27 +265,26 @@ static qn_device_wish device_wish_of(const qn_task *task) {
     };
 }
 
-qn_engine_options qn_task_engine_options(const qn_task *task) {
-    qn_engine_options options = task->how;
-    options.allocator = task->allocator;
-    options.update = (qn_update_options){0};
-    options.tuning = qn_tuning_of(task->settings);
-    options.sparse_update = qn_setting_text(task, "update", NULL);
-    options.rules = rules_of(task);
-    options.device = task->training ? qn_setting_text(task, "device", NULL) : NULL;
-    options.device_wish = device_wish_of(task);
-    options.log = task->log;
-    options.numerics = task->numerics.name[0] ? &task->numerics : NULL;
-    options.seed = qn_seed_of(task->settings);
-    options.plan_later = true;
-    options.aligned_inputs = task->aligned_inputs;
+const qn_engine_options *qn_task_engine_options(qn_task *task) {
+    qn_engine_options *options = task->opening;
+    options->allocator = task->allocator;
+    options->update = (qn_update_options){0};
+    options->tuning = qn_tuning_of(task->settings);
+    options->sparse_update = qn_setting_text(task, "update", NULL);
+    options->rules = rules_of(task);
+    options->device = task->training ? qn_setting_text(task, "device", NULL) : NULL;
+    options->device_wish = device_wish_of(task);
+    options->log = task->log;
+    options->numerics = task->numerics.name[0] ? &task->numerics : NULL;
+    options->seed = qn_seed_of(task->settings);
+    options->plan_later = true;
+    options->aligned_inputs = task->aligned_inputs;
     /* Without optimiser state where nothing is trained. */
     if (task->training)
-        options.update = update_options(task);
+        options->update = update_options(task);
     return options;
 }
 
 qn_status qn_task_make_engine(qn_task *task, const qn_program_options *programs, int n_programs) {
-    const qn_engine_options options = qn_task_engine_options(task);
-    return qn_engine_create(&options, programs, n_programs, &task->engine);
+    return qn_engine_make(qn_task_engine_options(task), programs, n_programs, &task->engine);
 }

@@ -56,7 +56,7 @@ static size_t text_bytes(const qn_task *task) {
 /* What a device that was chosen came to is a setting from now on: results depend on it. */
 static qn_status keep_device(qn_task *task) {
     const char *asked = qn_setting_text(task, "device", NULL);
-    if (!task->training || task->how.plan_only || !asked || !qn_device_is_chosen(asked))
+    if (!task->training || task->how->plan_only || !asked || !qn_device_is_chosen(asked))
         return QN_OK;
     return qn_metadata_set(task->settings, "device", qn_engine_get_options(task->engine)->device);
 }
@@ -71,12 +71,14 @@ static qn_status plan(qn_task *task) {
     return keep_device(task);
 }
 
-static qn_status make(const qn_allocator *allocator, const qn_task_options *options,
+static qn_status make(const qn_allocator *allocator, qn_task_options *options,
                       const qn_task_kind *kind, qn_task **task) {
     qn_task *t;
     QN_TRY(qn_allocate(allocator, 1, sizeof *t, &t));
     *t = (qn_task){.kind = kind,
-                   .how = options->engine,
+                   .opening = &options->engine,
+                   .how = &options->engine,
+                   .had_budget = options->engine.memory_budget_bytes > 0,
                    .log = options->log,
                    .model = options->model,
                    .settings = options->settings,
@@ -93,7 +95,8 @@ static qn_status make(const qn_allocator *allocator, const qn_task_options *opti
 
 /* How a task is opened. */
 typedef struct opening {
-    size_t limit_bytes;   /* of all memory until the plans are made; 0: none */
+    const qn_allocator *allocator; /* the caller's */
+    size_t limit_bytes;            /* of all memory until the plans are made; 0: none */
     size_t room_bytes;    /* that the control group leaves, of all memory; 0: it has no limit */
     size_t refused_bytes; /* that it would have taken at least, where that was above the limit */
     bool is_built;        /* all but the plans was made */
@@ -122,10 +125,10 @@ static qn_status build(qn_task *t, const qn_task_options *options) {
     return status;
 }
 
-static qn_status open(const qn_task_options *options, const qn_task_kind *kind, opening *o,
+static qn_status open(qn_task_options *options, const qn_task_kind *kind, opening *o,
                       qn_task **task) {
     qn_task *t;
-    QN_TRY(make(qn_allocator_or_default(options->engine.allocator), options, kind, &t));
+    QN_TRY(make(o->allocator, options, kind, &t));
     limit_memory(t, least_of(o->limit_bytes, o->room_bytes));
     qn_status status = build(t, options);
     o->is_built = status == QN_OK;
@@ -138,6 +141,8 @@ static qn_status open(const qn_task_options *options, const qn_task_kind *kind, 
         qn_task_close(t);
         return status;
     }
+    t->opening = NULL;
+    t->how = qn_engine_get_options(t->engine);
     *task = t;
     return QN_OK;
 }
@@ -152,27 +157,31 @@ static qn_status refuse_data(size_t budget, size_t refused) {
                    ((refused + refused / 16) >> 20) + 9);
 }
 
-/* A budget that parameters alone are above: what would do is found without them, in little more
- * memory than the budget. */
-static qn_status refuse_budget(const qn_task_options *options, const qn_task_kind *kind,
-                               size_t room) {
+/* What could not be opened. */
+typedef struct refused {
+    const qn_task_options *options;
+    const qn_task_kind *kind;
+    const opening *o;
+} refused;
+
+/* In little more memory than the budget. */
+static qn_status plan_only(void *context) {
     enum { SMALL_BYTES = 32 << 20 };
-    const size_t budget = options->engine.memory_budget_bytes;
-    qn_task_options plan_only = *options;
-    char given[QN_SIZE_TEXT];
-    opening o = {.limit_bytes = budget > SMALL_BYTES ? budget : SMALL_BYTES, .room_bytes = room};
+    const refused *r = context;
+    const size_t budget = r->options->engine.memory_budget_bytes;
+    qn_task_options options = *r->options;
+    opening o = {.allocator = r->o->allocator,
+                 .limit_bytes = budget > SMALL_BYTES ? budget : SMALL_BYTES,
+                 .room_bytes = r->o->room_bytes};
     qn_task *task;
-    plan_only.engine.plan_only = true;
-    plan_only.log = NULL; /* it was said before */
-    if (!options->engine.no_least) {
-        const qn_status status = open(&plan_only, kind, &o, &task);
-        if (status == QN_ERROR_MEMORY && o.refused_bytes > 0)
-            return refuse_data(budget, o.refused_bytes);
-        QN_TRY(status);
-        qn_task_close(task);
-    }
-    return qn_fail(QN_ERROR_MEMORY, "a budget of %s is too small; lower --batch",
-                   qn_text_print_size(budget, given));
+    options.engine.plan_only = true;
+    options.log = NULL; /* it was said before */
+    const qn_status status = open(&options, r->kind, &o, &task);
+    if (status == QN_ERROR_MEMORY && o.refused_bytes > 0)
+        return refuse_data(budget, o.refused_bytes);
+    QN_TRY(status);
+    qn_task_close(task);
+    return QN_OK;
 }
 
 static qn_status take_options(const qn_task_options *options, qn_task_options *taken) {
@@ -209,12 +218,13 @@ static void tell_group(const qn_task_options *options, const qn_group *group, si
     options->log->write(options->log->user, 0, text);
 }
 
-static qn_status open_within(const qn_task_options *options, const qn_task_kind *kind, opening *o,
+static qn_status open_within(qn_task_options *options, const qn_task_kind *kind, opening *o,
                              qn_task **task) {
+    refused r = {options, kind, o};
     o->limit_bytes = options->engine.plan_only ? 0 : options->engine.memory_budget_bytes;
     const qn_status status = open(options, kind, o, task);
     return status == QN_ERROR_MEMORY && o->limit_bytes > 0 && !o->is_built
-               ? refuse_budget(options, kind, o->room_bytes)
+               ? qn_budget_refuse(&options->engine, plan_only, &r)
                : status;
 }
 
@@ -224,7 +234,8 @@ static qn_status open_in_group(qn_task_options *options, const qn_task_kind *kin
     char limit[QN_SIZE_TEXT];
     qn_group group;
     qn_group_read("", &group);
-    opening o = {.room_bytes = room_of(&group, options)};
+    opening o = {.allocator = qn_allocator_or_default(options->engine.allocator),
+                 .room_bytes = room_of(&group, options)};
     const size_t asked = options->engine.memory_budget_bytes;
     if (o.room_bytes == 0 || asked == 0 || asked <= o.room_bytes) {
         const qn_status status = open_within(options, kind, &o, task);
@@ -298,7 +309,7 @@ const qn_data_source *qn_task_get_source(const qn_task *task) {
 }
 
 static qn_status check_can_run(const qn_task *task) {
-    if (!task->how.plan_only)
+    if (!task->how->plan_only)
         return QN_OK;
     return qn_fail(QN_ERROR_UNSUPPORTED, "this task only plans; open one without plan_only");
 }

@@ -51,8 +51,12 @@ struct qn_task {
     const qn_log *log;
     const qn_model *model;
     qn_metadata *settings;
-    qn_numerics numerics;  /* that the settings name; no name: none */
-    qn_engine_options how; /* of the engine, as the task was asked for; allocator: the caller's */
+    qn_numerics numerics; /* that the settings name; no name: none */
+    /* Of the engine, as the task was asked for and its settings say: the caller's of opening, then
+     * the engine's own. */
+    qn_engine_options *opening;
+    const qn_engine_options *how;
+    bool had_budget;              /* when it was opened; it may have another since */
     const qn_data_source *source; /* the caller's data; null: the settings name some */
     bool training, wants_confusion;
     qn_confusion confusion; /* where it is wanted and the kind counts it */
@@ -216,7 +220,7 @@ qn_status qn_known_data_put(qn_metadata *pairs, const char *data, const qn_data_
 uint64_t qn_seed_of(const qn_metadata *settings);
 
 /* The engine's options as the settings and the recipe say. */
-qn_engine_options qn_task_engine_options(const qn_task *task);
+const qn_engine_options *qn_task_engine_options(qn_task *task);
 
 /* Makes task->engine of programs. The first program is the training one. */
 qn_status qn_task_make_engine(qn_task *task, const qn_program_options *programs, int n_programs);

@@ -24,7 +24,7 @@ static bool is_worth_it(const training *t, const qn_data_source *source, int64_t
     int64_t n = 0;
     for (int split = 0; split < QN_SPLITS; split++)
         n += source->n_samples[split];
-    return t->s.engine.memory_budget_bytes == 0 && qn_ranks_own(t->s.engine.ranks) == 0 &&
+    return t->s.how.engine.memory_budget_bytes == 0 && qn_ranks_own(t->s.how.engine.ranks) == 0 &&
            strcmp(source->name, "synthetic") != 0 &&
            (source->read_class || n <= most_bytes / sample_bytes);
 }

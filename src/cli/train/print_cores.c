@@ -63,7 +63,7 @@ static void print_compared(const training *t, const qn_cores_use *use) {
         terminal_print(2,
                        "cores: side by side a step was %.3f times as fast as one by one; kept: %s",
                        use->measured_gain, use->is_beside ? "side by side" : "one by one");
-    if (t->s.engine.core_wish.prefer == QN_PREFER_TIME)
+    if (t->s.how.engine.core_wish.prefer == QN_PREFER_TIME)
         return;
     for (int i = 0; i < use->n_points; i++)
         terminal_print(2, "cores: %s, %d thread%s: %.3f ms, %.3f mJ a step (a model)",

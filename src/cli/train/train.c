@@ -267,7 +267,7 @@ static int finish_failed(training *t) {
     const char *resume = arguments_get(t->a, "resume");
     const int64_t saved = t->state.saved_step;
     const char *from = saved >= 0 ? t->state.saved_to : resume;
-    if (qn_ranks_own(t->s.engine.ranks) > 0 && qn_was_interrupted())
+    if (qn_ranks_own(t->s.how.engine.ranks) > 0 && qn_was_interrupted())
         return EXIT_FAILED; /* rank 0 tells, or has died: then mpirun does */
     report_failed_run();
     if (!t->save && t->progress.n_steps > 0)
@@ -396,7 +396,7 @@ static qn_status create(training *t) {
                                         .should_stop = should_stop,
                                         .stop_flag = qn_interrupt_flag(),
                                         .tell = note,
-                                        .is_standby = qn_ranks_own(t->s.engine.ranks) > 0};
+                                        .is_standby = qn_ranks_own(t->s.how.engine.ranks) > 0};
     return qn_training_create(&wanted, &t->run);
 }
 
@@ -404,7 +404,7 @@ static qn_status create(training *t) {
 static qn_status choose_folder(training *t) {
     const char *resume = arguments_get(t->a, "resume");
     const qn_task_facts facts = qn_task_get_facts(t->s.task);
-    if (t->save || arguments_flag(t->a, "no-save") || qn_ranks_own(t->s.engine.ranks) > 0)
+    if (t->save || arguments_flag(t->a, "no-save") || qn_ranks_own(t->s.how.engine.ranks) > 0)
         return QN_OK;
     if (t->first_step >= t->total_steps)
         return QN_OK; /* it is only tested */
@@ -429,7 +429,7 @@ static qn_status begin_folder(training *t) {
 
 static qn_status open_training(training *t) {
     /* Two ranks have the same weights: one is enough to survive the other. */
-    t->save = qn_ranks_own(t->s.engine.ranks) > 1 ? NULL : arguments_get(t->a, "save");
+    t->save = qn_ranks_own(t->s.how.engine.ranks) > 1 ? NULL : arguments_get(t->a, "save");
     t->save_best = arguments_get(t->a, "save-best");
     QN_TRY(check_usage(t->a));
     QN_TRY(training_begin(t));
@@ -446,7 +446,7 @@ static qn_status open_training(training *t) {
 static int run(const arguments *a) {
     static training t; /* half a megabyte of step times */
     training_init(&t, a);
-    t.s.engine.budget_changes = budget_may_change(a);
+    t.s.how.engine.budget_changes = budget_may_change(a);
     qn_status status = ranks_join(&t);
     if (status == QN_OK)
         status = open_training(&t);

@@ -149,7 +149,7 @@ static int count_threads(const training *t) {
     const int n_asked = (int)arguments_count(t->a, "threads");
 #ifdef QN_WITH_MPI
     if (ranks_are_used(t) && n_asked == 0)
-        return qn_ranks_threads(t->s.engine.ranks);
+        return qn_ranks_threads(t->s.how.engine.ranks);
 #endif
     return n_asked == 0 && t->n_cores > 0  ? t->n_cores
            : t->plan.model && n_asked == 0 ? t->plan.plan.n_threads
@@ -165,7 +165,7 @@ static qn_kernel_tuning tuning_of(const arguments *a) {
 
 /* For energy or a ceiling: where the system lets clocks be set, until training ends. */
 static qn_status choose_clock(training *t) {
-    qn_core_wish *wish = &t->s.engine.core_wish;
+    qn_core_wish *wish = &t->s.how.engine.core_wish;
     const int n = t->n_cores > 0 ? t->n_cores : qn_cpu_count();
     double level;
     t->clock_level = t->clock ? t->clock_level : 1;
@@ -182,14 +182,14 @@ static qn_status choose_clock(training *t) {
 static qn_status choose_cores(training *t) {
     const char *cores =
         option_find(t->a->command, "cores") < 0 ? NULL : arguments_get(t->a, "cores");
-    t->s.engine.cores = core_choice_of(t->a);
+    t->s.how.engine.cores = core_choice_of(t->a);
     if (cores && core_choice_is_by_hand(cores))
         QN_TRY(core_choice_keep(cores, &t->n_cores));
-    if (t->s.engine.cores != QN_CORES_ONE_BY_ONE) {
+    if (t->s.how.engine.cores != QN_CORES_ONE_BY_ONE) {
         QN_TRY(core_facts_load(&t->core_facts));
-        t->s.engine.core_facts = &t->core_facts;
+        t->s.how.engine.core_facts = &t->core_facts;
     }
-    QN_TRY(core_choice_wish(t->a, &t->settings, &t->s.engine.core_wish));
+    QN_TRY(core_choice_wish(t->a, &t->settings, &t->s.how.engine.core_wish));
     return choose_clock(t);
 }
 
@@ -198,7 +198,7 @@ static void give_way(training *t) {
     const char *frames = arguments_get(t->a, "foreground");
     if (!frames)
         return;
-    t->s.engine.foreground_hz = qn_decimal_read(frames, NULL);
+    t->s.how.engine.foreground_hz = qn_decimal_read(frames, NULL);
     if (!qn_thread_give_way())
         terminal_note("--foreground: this system has no idle priority; only the device's work "
                       "gives way");
@@ -209,13 +209,13 @@ static qn_status prepare(training *t) {
     if (!settings_get(&t->settings, "data"))
         return qn_fail(QN_ERROR_ARGUMENT, "the checkpoint does not name its data; use --data");
     QN_TRY(make_pairs(t));
-    t->s.engine.micro_batch = arguments_count(t->a, "micro-batch");
+    t->s.how.engine.micro_batch = arguments_count(t->a, "micro-batch");
     const bool has_plan = t->plan.model != NULL;
     const size_t given = (size_t)arguments_count(t->a, "memory");
     session_set_budget(&t->s, given == 0 && has_plan ? t->plan.budget_bytes : given);
-    t->s.engine.saved_plan = has_plan ? &t->plan.plan : NULL;
-    t->s.engine.swap_folder = arguments_get(t->a, "swap");
-    t->s.engine.tune = tuning_of(t->a);
+    t->s.how.engine.saved_plan = has_plan ? &t->plan.plan : NULL;
+    t->s.how.engine.swap_folder = arguments_get(t->a, "swap");
+    t->s.how.engine.tune = tuning_of(t->a);
     give_way(t);
     return choose_cores(t);
 }
@@ -232,7 +232,7 @@ qn_status training_measure(training *t) {
 static qn_status open_task(training *t) {
     QN_TRY(prepare(t));
     QN_TRY(session_open_task(&t->s, true, count_threads(t)));
-    if (t->s.engine.memory_budget_bytes > 0)
+    if (t->s.how.engine.memory_budget_bytes > 0)
         qn_memory_give_back(); /* what planning took */
     t->total_steps = qn_task_get_facts(t->s.task).total_steps;
     if (t->total_steps < 1)
@@ -255,7 +255,7 @@ void training_prepare_progress(training *t) {
 /* Watts that are given by hand are what the user wants to be reckoned with. */
 static qn_status open_ceiling(training *t) {
     const qn_engine *engine = qn_task_engine(t->s.task);
-    const qn_core_wish *wish = &t->s.engine.core_wish;
+    const qn_core_wish *wish = &t->s.how.engine.core_wish;
     const qn_source_options here = {.allocator = qn_allocator_default(), .root = ""};
     if (wish->most_watts <= 0 || settings_number(&t->settings, "cpu-watts") > 0)
         return QN_OK;
@@ -471,7 +471,7 @@ static void print_done_json(training *t) {
     json_count("peak_bytes", (int64_t)find_peak(t));
     json_count("parameter_bytes", (int64_t)qn_engine_get_memory(engine).parameter_bytes);
     json_count("peak_rss_bytes", qn_process_peak_bytes());
-    if (t->s.engine.memory_budget_bytes > 0)
+    if (t->s.how.engine.memory_budget_bytes > 0)
         add_budget_json(t);
     shifts_add_json(engine);
     ranks_add_json(t);

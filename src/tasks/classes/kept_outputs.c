@@ -81,7 +81,7 @@ static qn_status keep(const qn_task *task, const qn_graph *graph) {
 qn_status qn_task_keep_outputs(qn_task *task, qn_shape input) {
     qn_graph *graph;
     char text[400];
-    if (!task->start_is_file || task->n_kept_outputs == 0 || task->how.plan_only)
+    if (!task->start_is_file || task->n_kept_outputs == 0 || task->how->plan_only)
         return QN_OK;
     QN_TRY(build(task, input, &graph));
     const qn_status status = keep(task, graph);

@@ -241,7 +241,7 @@ static qn_status make_states(qn_task *task, language *l, int program, bool is_ke
             QN_TRY(qn_engine_add_state(task->engine, name, input.dtype, input.shape, &s->data[i]));
         else
             s->data[i] = qn_arena_allocate(&l->arena, 1, input.bytes);
-        if (!s->data[i] && !task->how.plan_only)
+        if (!s->data[i] && !task->how->plan_only)
             return QN_ERROR_MEMORY;
     }
     return QN_OK;

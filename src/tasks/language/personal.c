@@ -321,10 +321,8 @@ qn_status qn_task_personalise(const qn_task *task, const qn_personal_options *op
     o.n_words = o.n_words > 0 ? o.n_words : USUAL_WORDS;
     o.epochs = o.epochs > 0 ? o.epochs : USUAL_EPOCHS;
     o.rate = o.rate > 0 ? o.rate : task->model->recipe.rate / 6;
-    personalising p = {.general = task,
-                       .o = &o,
-                       .allocator = qn_allocator_or_default(task->how.allocator),
-                       .result = result};
+    personalising p = {
+        .general = task, .o = &o, .allocator = task->counter.below, .result = result};
     qn_arena_init(&p.arena, p.allocator);
     const qn_status status = personalise(&p, settings, personal);
     qn_release(p.allocator, p.best, p.n_values, sizeof *p.best);
