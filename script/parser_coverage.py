@@ -33,7 +33,7 @@ PARSERS = {
     "src/onnx/operators/control.c", "src/onnx/operators/conv_pool.c", "src/onnx/operators/einsum.c",
     "src/onnx/operators/elementwise.c", "src/onnx/operators/functions.c", "src/onnx/operators/index.c",
     "src/onnx/operators/known.c", "src/onnx/operators/matrix.c", "src/onnx/operators/norm.c",
-    "src/onnx/operators/recurrent.c", "src/onnx/operators/reduce.c", "src/onnx/operators/resample.c",
+    "src/onnx/operators/recurrent.c", "src/onnx/operators/reduce.c", "src/onnx/images/resample.c",
     "src/onnx/operators/select.c", "src/onnx/operators/shape.c", "src/onnx/recognise.c",
     "src/onnx/recognise_layers.c", "src/plan/swap/swap_speed.c", "src/run/tuning/tuner_cache.c", "src/study/cell.c",
     "src/study/observations.c", "src/study/row.c", "src/tasks/class_weights.c",

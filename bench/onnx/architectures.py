@@ -3,17 +3,23 @@ part has the places half-way between those of timm's first, all video classifier
 and all modules of torch.nn of MODULES. The third part has new places of timm, causal, masked and translating language models, base models of every kind
 of input, audio, segmentation, video, detection, and the modules of MORE_MODULES; its images have 64 pixels where the network takes so few, and
 a network may have MOST_THIRD parameters (MOST_OF_IMAGES in segmentation and detection).
+The fourth part (FOURTH) has other places of timm and transformers, all decoders of segmentation_models_pytorch, networks of diffusers and
+torchaudio, and those of written.py; export.py exports it as PyTorch does by itself ("default").
 One that has more than MOST parameters, or whose library cannot make it without files from a hub, gives its place to the
 next of the list. Networks of transformers are made small by the settings of SMALL, where their configuration has them."""
 import torch
+
+import written
 
 MOST, MOST_THIRD, MOST_OF_IMAGES = 30_000_000, 12_000_000, 60_000_000
 EVERY = {"torchvision": 2, "timm": 20, "text": 6, "image": 3, "timm2": 40, "video": 1, "base": 8, "modules": 1}
 THIRD = {"timm3": 40, "causal": 16, "masked": 10, "translation": 8, "base3": 32, "audio": 2, "ctc": 4, "detr": 3, "semantic": 2, "depth": 3,
          "clips": 1, "segmentation": 1, "detection": 1, "modules3": 1}
+FOURTH = {"timm4": 80, "causal4": 24, "base4": 48, "audio4": 4, "series": 1, "smp": 2, "other": 1, "written": 1}
 EVERY.update(THIRD)
-LIMITS = {library: MOST_OF_IMAGES if library in ("segmentation", "detection") else MOST_THIRD for library in THIRD}
-FIRST = {"timm2": 10, "timm3": 5, "causal": 3, "masked": 3, "translation": 3, "base3": 4}
+EVERY.update(FOURTH)
+LIMITS = {library: MOST_OF_IMAGES if library in ("segmentation", "detection", "smp") else MOST_THIRD for library in {**THIRD, **FOURTH}}
+FIRST = {"timm4": 17, "causal4": 9, "base4": 13, "audio4": 1, "timm2": 10, "timm3": 5, "causal": 3, "masked": 3, "translation": 3, "base3": 4}
 IMAGE, VOLUME, ROWS = (2, 8, 12, 12), (2, 4, 6, 6, 6), (2, 12, 16)
 # a module's arguments, and the shape of its input
 MODULES = {
@@ -76,6 +82,7 @@ SMALL = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_atten
 # of transformers: the class that makes a network of a kind, and how its list is called
 AUTO = {"causal": ("AutoModelForCausalLM", "FOR_CAUSAL_LM_"), "masked": ("AutoModelForMaskedLM", "FOR_MASKED_LM_"),
         "translation": ("AutoModelForSeq2SeqLM", "FOR_SEQ_TO_SEQ_CAUSAL_LM_"), "base3": ("AutoModel", ""),
+        "causal4": ("AutoModelForCausalLM", "FOR_CAUSAL_LM_"), "base4": ("AutoModel", ""), "audio4": ("AutoModelForAudioClassification", "FOR_AUDIO_CLASSIFICATION_"),
         "audio": ("AutoModelForAudioClassification", "FOR_AUDIO_CLASSIFICATION_"), "ctc": ("AutoModelForCTC", "FOR_CTC_"),
         "detr": ("AutoModelForObjectDetection", "FOR_OBJECT_DETECTION_"), "semantic": ("AutoModelForSemanticSegmentation", "FOR_SEMANTIC_SEGMENTATION_"),
         "depth": ("AutoModelForDepthEstimation", "FOR_DEPTH_ESTIMATION_"), "clips": ("AutoModelForVideoClassification", "FOR_VIDEO_CLASSIFICATION_")}
@@ -98,7 +105,7 @@ def names(library):
     if library == "timm":
         import timm
         return sorted(timm.list_models())
-    if library in ("timm2", "timm3"):
+    if library in ("timm2", "timm3", "timm4"):
         return names("timm")
     if library == "video":
         import torchvision
@@ -111,6 +118,15 @@ def names(library):
         return sorted(getattr(modeling_auto, f"MODEL_{AUTO[library][1]}MAPPING_NAMES"))
     if library == "modules3":
         return sorted(MORE_MODULES)
+    if library == "written":
+        return sorted(written.NETWORKS)
+    if library == "smp":
+        import segmentation_models_pytorch as smp
+        return sorted(smp.MODEL_ARCHITECTURES_MAPPING)
+    if library == "series":
+        return ["patchtst", "patchtsmixer"]
+    if library == "other":
+        return sorted(OTHERS)
     if library == "base":
         from transformers.models.auto import modeling_auto
         return sorted(modeling_auto.MODEL_MAPPING_NAMES)
@@ -295,7 +311,7 @@ def make(library, name):
         import torchvision
         side = 112 if name.startswith(("mc3", "r2plus1d", "r3d")) else 224
         return torchvision.models.get_model(name, weights=None), torch.randn(2, 3, 16, side, side)
-    if library == "timm3":
+    if library in ("timm3", "timm4"):
         import timm
         return smallest_image(lambda **more: timm.create_model(name, pretrained=False, **more))
     if library == "segmentation":
@@ -309,7 +325,20 @@ def make(library, name):
         arguments, shape, *more = MORE_MODULES[name]
         x = torch.randint(0, 99, shape) if shape is TOKENS else torch.randn(*shape)
         return Beside(getattr(torch.nn, name)(*arguments), [f() for f in more]), x
+    if library == "written":
+        return written.NETWORKS[name]()
+    if library == "smp":
+        import segmentation_models_pytorch as smp
+        more = {"img_size": 64} if name in ("dpt",) else {}
+        return smp.create_model(name, "resnet18", None, classes=3, **more), torch.randn(2, 3, 64, 64)
+    if library == "other":
+        return OTHERS[name]()
     import transformers
+    if library == "series":
+        config = transformers.CONFIG_MAPPING[name](context_length=32, prediction_length=8, patch_length=8, patch_stride=8, num_input_channels=3, d_model=16,
+                                                   num_hidden_layers=2, num_layers=2, num_attention_heads=4, ffn_dim=32)
+        kind = {"patchtst": "PatchTSTForPrediction", "patchtsmixer": "PatchTSMixerForPrediction"}[name]
+        return Named(getattr(transformers, kind)(config), "past_values", []), torch.randn(2, 32, 3)
     if library in AUTO:
         return of_transformers(library, smaller(name, getattr(transformers, AUTO[library][0])).eval())
     if library == "base":
@@ -329,6 +358,69 @@ def make(library, name):
     size = getattr(network.config, "image_size", 64)
     size = size if isinstance(size, int) else 64
     return Logits(network, "pixel_values"), torch.randn(2, 3, size, size)
+
+
+class Timed(torch.nn.Module):
+    """A network of diffusers at one of its times, with other inputs that do not change."""
+
+    def __init__(self, network, *more):
+        super().__init__()
+        self.network, self.more = network, more
+
+    def forward(self, x):
+        return self.network(x, *[v.to(x.dtype) if v.is_floating_point() else v for v in self.more], return_dict=False)[0]
+
+
+def of_diffusers(name, settings, shape, *more):
+    import diffusers
+    return Timed(getattr(diffusers, name)(**settings), *[f() for f in more]), torch.randn(*shape)
+
+
+def conformer():
+    """torchaudio's, whose library wants a PyTorch of its own day: the folder that TORCHAUDIO says has its source."""
+    import importlib.util
+    import os
+    spec = importlib.util.spec_from_file_location("conformer", os.path.join(os.environ["TORCHAUDIO"], "models", "conformer.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    network = module.Conformer(input_dim=16, num_heads=4, ffn_dim=32, num_layers=2, depthwise_conv_kernel_size=5)
+    return Timed(Keywordless(network), torch.tensor([20, 20])), torch.randn(2, 20, 16)
+
+
+class Keywordless(torch.nn.Module):
+    """One that knows nothing of return_dict."""
+
+    def __init__(self, network):
+        super().__init__()
+        self.network = network
+
+    def forward(self, *given, return_dict=False):
+        return self.network(*given)
+
+
+def with_x_transformers():
+    from x_transformers import Encoder, TransformerWrapper
+    return TransformerWrapper(num_tokens=99, max_seq_len=32, attn_layers=Encoder(dim=32, depth=2, heads=4, attn_dim_head=8, rotary_pos_emb=True, ff_glu=True,
+                                                                                 use_rmsnorm=True)), torch.randint(0, 99, (2, 11))
+
+
+UNET = {"sample_size": 16, "in_channels": 2, "out_channels": 2, "layers_per_block": 1, "block_out_channels": (8, 16), "norm_num_groups": 4}
+OTHERS = {
+    "conformer": conformer, "x-transformers": with_x_transformers,
+    "UNet2DModel": lambda: of_diffusers("UNet2DModel", {**UNET, "down_block_types": ("DownBlock2D", "AttnDownBlock2D"),
+                                                        "up_block_types": ("AttnUpBlock2D", "UpBlock2D"), "attention_head_dim": 4}, (2, 2, 16, 16), lambda: torch.tensor(3)),
+    "UNet2DConditionModel": lambda: of_diffusers("UNet2DConditionModel", {
+        **UNET, "down_block_types": ("CrossAttnDownBlock2D", "DownBlock2D"), "up_block_types": ("UpBlock2D", "CrossAttnUpBlock2D"), "cross_attention_dim": 8,
+        "attention_head_dim": 4}, (2, 2, 16, 16), lambda: torch.tensor(3), lambda: torch.ones(2, 5, 8)),
+    "UNet1DModel": lambda: of_diffusers("UNet1DModel", {"sample_size": 64, "in_channels": 2, "out_channels": 2, "extra_in_channels": 16, "block_out_channels": (8, 8, 16)},
+                                        (2, 2, 64), lambda: torch.tensor(3)),
+    "AutoencoderKL": lambda: of_diffusers("AutoencoderKL", {"block_out_channels": (8, 16), "norm_num_groups": 4, "down_block_types": ("DownEncoderBlock2D",) * 2,
+                                                            "up_block_types": ("UpDecoderBlock2D",) * 2}, (2, 3, 16, 16)),
+    "VQModel": lambda: of_diffusers("VQModel", {"block_out_channels": (8, 16), "norm_num_groups": 4, "down_block_types": ("DownEncoderBlock2D",) * 2,
+                                                "up_block_types": ("UpDecoderBlock2D",) * 2}, (2, 3, 16, 16)),
+    "DiTTransformer2DModel": lambda: of_diffusers("DiTTransformer2DModel", {"num_attention_heads": 2, "attention_head_dim": 8, "in_channels": 2, "num_layers": 2, "sample_size": 8,
+                                                                            "norm_num_groups": 2}, (2, 2, 8, 8), lambda: torch.tensor([3, 3]), lambda: torch.tensor([1, 2])),
+}
 
 
 def chosen():

@@ -26,8 +26,12 @@ os.environ.setdefault("QUERN_RUNS", "none")  # runs of a bench are not kept
 warnings.filterwarnings("ignore")
 
 
-def export(network, x, path, is_dynamo, is_training):
+def export(network, x, path, exporter, is_training):
     network.train(is_training)
+    is_dynamo = exporter == "dynamo"
+    if exporter == "default":
+        torch.onnx.export(network.eval(), (x,), path)
+        return
     mode = torch.onnx.TrainingMode.TRAINING if is_training else torch.onnx.TrainingMode.EVAL
     if is_dynamo:
         batch = torch.export.Dim("batch", min=1, max=1024)
@@ -54,9 +58,9 @@ def without_chance(network):
     return network
 
 
-def losses_of(network, x):
+def losses_of(network, x, is_training):
     """Of STEPS steps of plain SGD on the mean of the outputs' squares, in double."""
-    network = copy.deepcopy(network).double().train()
+    network = copy.deepcopy(network).double().train(is_training)
     x = x.double() if x.is_floating_point() else x
     optimizer, losses = torch.optim.SGD(network.parameters(), lr=RATE), []
     for _ in range(STEPS):
@@ -82,8 +86,8 @@ def try_one(folder, library, name, network, x, exporter, mode):
     try:
         if mode == "train":
             network = without_chance(copy.deepcopy(network))
-            np.save(base + ".losses.npy", losses_of(network, x))
-        export(network, x, base + ".onnx", exporter == "dynamo", mode == "train")
+            np.save(base + ".losses.npy", losses_of(network, x, exporter != "default"))
+        export(network, x, base + ".onnx", exporter, mode == "train")
         np.save(base + ".in.npy", x.numpy())
         if mode == "eval":
             np.save(base + ".out.npy", run(base + ".onnx", x.numpy()))
@@ -102,7 +106,8 @@ def try_all(folder, library, place, modes, lines):
         print(json.dumps({"library": library, "place": place, "making": str(error)}), file=lines, flush=True)
         return
     for mode in modes:
-        for exporter in ("classic", "dynamo"):
+        exporters = ("classic", "dynamo") if library not in architectures.FOURTH else ("default",) if mode == "eval" else ("default", "dynamo")
+        for exporter in exporters:
             result = try_one(folder, library, name, network, x, exporter, mode)
             print(json.dumps({**result, "place": place}), file=lines, flush=True)
 

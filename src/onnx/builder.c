@@ -9,6 +9,7 @@
 #include "onnx/integers.h"
 #include "onnx/trains.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- items ---- */
@@ -168,6 +169,14 @@ static qn_status build_constant(qn_onnx_call *call) {
 
 static const qn_onnx_translator constant_translator = {"Constant", 0, 0, build_constant};
 
+const qn_onnx_translator *qn_onnx_translator_of(const qn_onnx_node *node) {
+    char name[128];
+    if (!*node->domain)
+        return strchr(node->type, '.') ? NULL : qn_onnx_find_translator(node->type);
+    const int n = snprintf(name, sizeof name, "%s.%s", node->domain, node->type);
+    return n > 0 && (size_t)n < sizeof name ? qn_onnx_find_translator(name) : NULL;
+}
+
 const qn_onnx_translator *qn_onnx_find_translator(const char *type) {
     if (strcmp(type, constant_translator.type) == 0)
         return &constant_translator;
@@ -193,7 +202,7 @@ static qn_status find_inputs(qn_onnx_call *call, qn_onnx_item **inputs) {
 
 static qn_status check_call(const qn_onnx_call *call, const qn_onnx_translator *translator) {
     const char *domain = call->node->domain;
-    if (*domain)
+    if (*domain && !translator)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "it is of the domain %s; export with operators of ONNX's own", domain);
     if (!translator)
@@ -241,8 +250,19 @@ static qn_status check_read(const qn_onnx_call *call) {
     return QN_OK;
 }
 
+qn_status qn_onnx_build_with(qn_onnx_call *call) {
+    const qn_onnx_translator *translator = qn_onnx_translator_of(call->node);
+    bool is_done;
+    QN_TRY(qn_onnx_build_empty(call, &is_done));
+    if (!is_done)
+        QN_TRY(qn_onnx_build_integers(call, &is_done));
+    if (!is_done)
+        QN_TRY(qn_onnx_move_integers(call, translator, &is_done));
+    return is_done ? QN_OK : translator->build(call);
+}
+
 static qn_status build_node(qn_onnx_call *call) {
-    const qn_onnx_translator *translator = qn_onnx_find_translator(call->node->type);
+    const qn_onnx_translator *translator = qn_onnx_translator_of(call->node);
     qn_onnx_item **inputs =
         qn_onnx_scratch(call, ((size_t)call->node->n_inputs + 1) * sizeof(qn_onnx_item *));
     if (!inputs || !call->name)
@@ -250,12 +270,7 @@ static qn_status build_node(qn_onnx_call *call) {
     QN_TRY(find_inputs(call, inputs));
     QN_TRY(check_call(call, translator));
     call->builder->read = 0;
-    bool is_done;
-    QN_TRY(qn_onnx_build_integers(call, &is_done));
-    if (!is_done)
-        QN_TRY(qn_onnx_move_integers(call, translator, &is_done));
-    if (!is_done)
-        QN_TRY(translator->build(call));
+    QN_TRY(qn_onnx_build_with(call));
     QN_TRY(check_read(call));
     return call->graph->status == QN_OK ? QN_OK
                                         : qn_fail(call->graph->status, "%s", call->graph->message);

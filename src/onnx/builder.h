@@ -64,6 +64,12 @@ qn_status qn_onnx_builder_run(qn_onnx_builder *b);
  * found by name. Run again, it is built again. */
 qn_status qn_onnx_builder_run_inner(qn_onnx_builder *b, const qn_onnx_model *graph);
 
+/* A node of a call, whatever computes it; its inputs are checked. */
+qn_status qn_onnx_build_with(qn_onnx_call *call);
+
+/* If an input of the node has no elements: gives what follows from that. *is_done: it did. */
+qn_status qn_onnx_build_empty(qn_onnx_call *call, bool *is_done);
+
 /* A name of a graph inside of a node stands for what another one does. */
 qn_status qn_onnx_bind(qn_onnx_builder *b, const char *name, const qn_onnx_item *same);
 

@@ -20,6 +20,10 @@ static int64_t whole_of(double number, qn_onnx_type type) {
         return number > 0 ? INT64_MAX : INT64_MIN;
     const int64_t whole = (int64_t)number;
     switch (type) {
+    case QN_ONNX_UINT4:
+        return whole & 15;
+    case QN_ONNX_INT4:
+        return ((whole & 15) ^ 8) - 8;
     case QN_ONNX_UINT8:
         return (uint8_t)whole;
     case QN_ONNX_INT8:

@@ -26,6 +26,9 @@ const qn_onnx_constant *qn_onnx_fold_rule(qn_onnx_call *call, qn_combination kin
 /* Gives a constant for output 0; null: the failure that made it. */
 qn_status qn_onnx_give_constant(qn_onnx_call *call, const qn_onnx_constant *constant);
 
+/* The axes that a reduction's node takes away, as a mask over a rank (operators/reduce.c). */
+qn_status qn_onnx_reduced_axes(qn_onnx_call *call, int rank, unsigned *mask);
+
 /* Elements of a constant that is made here. */
 enum { QN_ONNX_MOST_MADE = 1 << 24 };
 
@@ -45,6 +48,13 @@ qn_status qn_onnx_number_of(qn_onnx_call *call, int input, int64_t *number);
 /* Rounds an item that a node "Cast" gave to the 16-bit floats that it says; of another type it
  * stays. */
 qn_status qn_onnx_round_cast(qn_onnx_call *call, qn_onnx_item *item, qn_onnx_type to);
+
+/* x rounded to 256 steps of its range, which its gradient passes by (operators/quantise.c). */
+qn_value qn_onnx_rounded_to_bytes(qn_onnx_call *call, qn_value x);
+
+/* (input - zero) * scale, which do not train: scales and zero points, inputs of these numbers, are
+ * one for each index of the first axis, or of the first and last. */
+qn_value qn_onnx_dequantised(qn_onnx_call *call, int input, int scale, int zero);
 
 /* x as reals: whole numbers are cast. */
 qn_value qn_onnx_as_reals(qn_onnx_call *call, qn_value x);

@@ -31,9 +31,11 @@ static char *next_pair(char **rest, char **value) {
 
 /* Whole numbers of a type, and whether it is signed. */
 static bool read_integer(qn_onnx_type type, const char *text, char **end, uint64_t *bits) {
-    const size_t width = 8 * qn_onnx_type_bytes(type);
-    const bool is_unsigned = type == QN_ONNX_UINT8 || type == QN_ONNX_UINT16 ||
-                             type == QN_ONNX_UINT32 || type == QN_ONNX_UINT64;
+    const bool is_half = type == QN_ONNX_UINT4 || type == QN_ONNX_INT4;
+    const size_t width = is_half ? 4 : 8 * qn_onnx_type_bytes(type);
+    const bool is_unsigned = type == QN_ONNX_UINT4 || type == QN_ONNX_UINT8 ||
+                             type == QN_ONNX_UINT16 || type == QN_ONNX_UINT32 ||
+                             type == QN_ONNX_UINT64;
     errno = 0;
     if (is_unsigned) {
         *bits = strtoull(text, end, 10);

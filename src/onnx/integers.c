@@ -17,6 +17,10 @@ bool qn_onnx_type_is_integer(qn_onnx_type type) {
 /* Truths are computed as integers where they meet some. */
 qn_integer_type qn_onnx_integer_type_of(qn_onnx_type type) {
     switch (type) {
+    case QN_ONNX_INT4:
+        return (qn_integer_type){4, true};
+    case QN_ONNX_UINT4:
+        return (qn_integer_type){4, false};
     case QN_ONNX_INT8:
         return (qn_integer_type){8, true};
     case QN_ONNX_INT16:

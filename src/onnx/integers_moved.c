@@ -197,7 +197,7 @@ static qn_status give_elements(qn_onnx_call *call, int output, uint32_t mask, el
                        "known only when it runs",
                        (long long)most);
     if (item->constant && item->constant->n == 0)
-        return qn_fail(QN_ERROR_UNSUPPORTED, "it makes an empty tensor");
+        return qn_onnx_give_empty(call, output, call->inputs[0]->type, item->constant->shape);
     QN_TRY(join(call, mask, e));
     const qn_value places = qn_onnx_item_value(call->builder, item);
     item->value = qn_op_pick(call->graph, qn_onnx_side_name(call, "picked"), e->all, places);

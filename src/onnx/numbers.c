@@ -27,8 +27,10 @@ qn_dtype qn_onnx_dtype_of(qn_onnx_type type) {
     case QN_ONNX_UINT16:
         return QN_U16;
     case QN_ONNX_INT8:
+    case QN_ONNX_INT4:
         return QN_I8;
     case QN_ONNX_UINT8:
+    case QN_ONNX_UINT4:
     case QN_ONNX_BOOL:
         return QN_U8;
     default:

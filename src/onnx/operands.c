@@ -76,7 +76,7 @@ bool qn_onnx_is_image(const qn_onnx_call *call, int input) {
 
 /* It becomes a parameter: an initialiser that trains, or a real one of rank 1 or more. */
 static bool is_weight(const qn_onnx_item *item) {
-    return item->initializer &&
+    return item->initializer && item->initializer->bytes > 0 &&
            (item->trains || (!item->is_constant_node && item->initializer->n_dims > 0 &&
                              qn_onnx_type_is_real(item->initializer->type)));
 }

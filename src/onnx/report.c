@@ -26,7 +26,7 @@ static qn_status put(void *user, const void *data, size_t bytes) {
 /* ---- the parts ---- */
 
 static bool is_supported(const qn_onnx_node *node) {
-    return !*node->domain && qn_onnx_find_translator(node->type) != NULL;
+    return qn_onnx_translator_of(node) != NULL;
 }
 
 /* Whether no node before this one is of its type. */

@@ -84,8 +84,11 @@ extern const qn_onnx_translator qn_onnx_conv_pool_translators[], qn_onnx_matrix_
     qn_onnx_function_translators[], qn_onnx_einsum_translators[], qn_onnx_control_translators[],
     qn_onnx_sequence_translators[], qn_onnx_quantise_translators[], qn_onnx_spectrum_translators[],
     qn_onnx_scatter_translators[], qn_onnx_grid_translators[], qn_onnx_attention_translators[],
-    qn_onnx_loss_translators[], qn_onnx_change_translators[], qn_onnx_integer_translators[];
+    qn_onnx_loss_translators[], qn_onnx_change_translators[], qn_onnx_integer_translators[],
+    qn_onnx_region_translators[];
 const qn_onnx_translator *qn_onnx_find_translator(const char *type);
+/* That of a node; those of another domain than ONNX's own are found as "DOMAIN.TYPE". */
+const qn_onnx_translator *qn_onnx_translator_of(const qn_onnx_node *node);
 
 /* ---- attributes, with what stands for one that is not there ---- */
 /* One by its name, or null. Those that nobody asks for are refused in files of an opset outside of
@@ -149,6 +152,8 @@ void qn_onnx_give_typed(qn_onnx_call *call, int output, qn_value value, bool is_
 qn_status qn_onnx_give_whole(qn_onnx_call *call, int output, qn_onnx_type type, qn_shape shape,
                              const int64_t *whole);
 qn_status qn_onnx_give_reals(qn_onnx_call *call, int output, qn_shape shape, const double *reals);
+/* Gives a tensor of a shape that has no elements (empty.c). */
+qn_status qn_onnx_give_empty(qn_onnx_call *call, int output, qn_onnx_type type, qn_shape shape);
 /* Gives the input itself (Identity, a cast that changes nothing). */
 void qn_onnx_give_input(qn_onnx_call *call, int output, int input);
 /* Gives the transpose of a matrix of the file, so that a product with it is a layer with that

@@ -494,6 +494,57 @@ def chosen_at_import():
     return made
 
 
+def packed(name, shape, kind, raw):
+    """A tensor of four bits, whose types this package has not."""
+    return TensorProto(name=name, dims=shape, data_type=kind, raw_data=raw)
+
+
+def bits(nodes, tensors, given, opset=21):
+    """A model with tensors beside the arrays."""
+    made = model(nodes, ROWS, given, opset)
+    made.graph.initializer.extend(tensors)
+    return made
+
+
+def regions():
+    """Regions, sizes with antialias, four bits, no elements, and an LSTM of bytes."""
+    rois, which = reals(2, 4) * 3, whole(0, 1)
+    boxes = np.float32([[[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, 9, 1, 10]]])
+    of_bytes = {n: reals(1, 16) for n in ("b1", "b2")}
+    lstm = node("DynamicQuantizeLSTM", "x", "w", "r", "", "", "", "", "", "ws", "wz", "rs", "rz", outputs=["y", "h", "c"], hidden_size=4)
+    lstm.domain = "com.microsoft"
+    quantised = model([lstm], ROWS, {"w": np.ones((1, 8, 16), np.int8), "r": np.ones((1, 4, 16), np.int8), "ws": of_bytes["b1"], "rs": of_bytes["b2"],
+                                     "wz": np.zeros((1, 16), np.int8), "rz": np.zeros((1, 16), np.int8)})
+    quantised.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    slices = {"z": whole(0), "o": whole(1)}
+    empty = node("Slice", "x", "z", "z", "o", outputs=["e"])
+    return {
+        "regions_adaptive": single("RoiAlign", opset=16, given={"rois": rois, "which": which}, output_height=2, output_width=3),
+        "regions_most": single("RoiAlign", opset=12, given={"rois": rois, "which": which}, mode="max"),
+        "boxes_chosen": model([node("NonMaxSuppression", "b", "s", "m", "i", "l", outputs=["n"]), node("Cast", "n", outputs=["f"], to=1), node("Gather", "x", "o"),
+                               ], ROWS, {"b": boxes, "s": boxes[:, :1, :3], "m": whole(2), "i": np.float32([0.5]), "l": np.float32([0]), "o": whole(0)}),
+        "resize_smooth": model([node("Resize", "x", "", "", "s", mode="cubic", antialias=1, exclude_outside=1)], IMAGE, {"s": whole(2, 4, 3, 4)}, 18),
+        "resize_aspect": model([node("Resize", "x", "", "", "s", mode="linear", keep_aspect_ratio_policy="not_larger", axes=[2, 3])], IMAGE,
+                               {"s": whole(3, 9)}, 18),
+        "resize_symmetric": model([node("Resize", "x", "", "s", mode="linear", coordinate_transformation_mode="half_pixel_symmetric")], IMAGE,
+                                  {"s": np.float32([1, 1, 0.6, 0.7])}, 19),
+        "four_bits": bits([node("DequantizeLinear", "q", "s", outputs=["d"], axis=0, block_size=3), node("MatMul", "x", "d")],
+                          [packed("q", [8, 3], 22, b"123456789012")], {"s": reals(3, 3)}),
+        "four_bits_zero": bits([node("DequantizeLinear", "q", "s", "z", outputs=["d"], axis=1), node("MatMul", "x", "d")],
+                               [packed("q", [8, 3], 21, b"123456789012"), packed("z", [3], 21, b"12")], {"s": reals(3)}),
+        "four_bits_short": bits([node("DequantizeLinear", "q", "s", outputs=["d"])], [packed("q", [8, 3], 22, b"1234")], {"s": np.float32(1)}),
+        "lstm_bytes": quantised,
+        "empty_concat": model([empty, node("Relu", "e", outputs=["r"]), node("Concat", "r", "x", axis=1)], ROWS, slices),
+        "empty_sum": model([empty, node("Less", "e", "e", outputs=["t"]), node("Where", "t", "e", "e", outputs=["w"]),
+                            node("ReduceMax", "w", outputs=["m"], axes=[1], keepdims=1), node("Add", "x", "m")], ROWS, slices),
+        "empty_product": model([empty, node("Transpose", "e", outputs=["t"], perm=[0, 2, 1]), node("MatMul", "t", "e", outputs=["p"]), node("MatMul", "x", "p")],
+                               ROWS, slices),
+        "empty_split": model([node("Split", "x", "n", outputs=["e", "f"], axis=1), node("Cast", "e", outputs=["c"], to=7), node("Shape", "c", outputs=["s"]),
+                              node("Expand", "f", "s", outputs=["g"]), node("Concat", "g", "f", axis=1)], ROWS, {"n": whole(0, 2)}),
+        "top_none": model([node("TopK", "x", "k", outputs=["e", "i"]), node("ReduceSum", "e", "a")], ROWS, {"k": whole(0), "a": whole(-1)}),
+    }
+
+
 def main():
     files = {
         "shape_arithmetic": shape_arithmetic(),
@@ -618,6 +669,7 @@ def main():
     files.update(known_at_import())
     files.update(refused())
     files.update(chosen_at_import())
+    files.update(regions())
     for name, made in files.items():
         with open(os.path.join(sys.argv[1], name), "wb") as file:
             file.write(made.SerializeToString())

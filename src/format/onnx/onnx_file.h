@@ -33,6 +33,8 @@ typedef enum qn_onnx_type {
     QN_ONNX_BFLOAT16 = 16,
     QN_ONNX_FLOAT8E4M3FN = 17,
     QN_ONNX_FLOAT8E5M2 = 19,
+    QN_ONNX_UINT4 = 21, /* two in a byte of the file; here each has a byte */
+    QN_ONNX_INT4 = 22,
 } qn_onnx_type;
 
 /* "float", "int64", ...; "unknown" for others. Bytes of an element; 0 for others. */

@@ -1,7 +1,7 @@
 /* Tensors of ONNX files: what type and extents say is compared with what there is, in the message
  * (as raw bytes or as a list of numbers) or in a file beside it. Raw and outside data are used
- * where they lie; lists are made dense. Left out: tensors in segments, of texts, of complex
- * numbers. */
+ * where they lie; lists are made dense, and numbers of four bits get a byte each. Left out: tensors
+ * in segments, of texts, of complex numbers. */
 #include "base/status.h"
 #include "format/onnx/onnx_parts.h"
 #include "os/os.h"
@@ -32,6 +32,8 @@ static const struct {
     {QN_ONNX_BFLOAT16, "bfloat16", 2},
     {QN_ONNX_FLOAT8E4M3FN, "float8e4m3fn", 1},
     {QN_ONNX_FLOAT8E5M2, "float8e5m2", 1},
+    {QN_ONNX_UINT4, "uint4", 1},
+    {QN_ONNX_INT4, "int4", 1},
 };
 
 enum { N_TYPES = sizeof types / sizeof types[0], DATA_ALIGNMENT = 16 };
@@ -87,6 +89,31 @@ static qn_status read_extents(work *w) {
     t->dims = w->from->dims;
     t->bytes = (size_t)bytes;
     w->n = (size_t)n;
+    return QN_OK;
+}
+
+static bool is_packed(const work *w) {
+    return w->tensor->type == QN_ONNX_UINT4 || w->tensor->type == QN_ONNX_INT4;
+}
+
+/* Bytes that the numbers have in the file. */
+static size_t stored_bytes(const work *w) {
+    return is_packed(w) ? w->n / 2 + w->n % 2 : w->tensor->bytes;
+}
+
+/* Numbers of four bits, the first of two in the lower half of a byte, as bytes of their own. */
+static qn_status unpack(work *w) {
+    const bool is_signed = w->tensor->type == QN_ONNX_INT4;
+    const uint8_t *packed = w->tensor->data;
+    uint8_t *data;
+    if (!is_packed(w) || w->n == 0)
+        return QN_OK;
+    QN_TRY(qn_onnx_place(w->reading, w->n, 1, &data));
+    for (size_t i = 0; i < w->n; i++) {
+        const uint8_t number = packed[i / 2] >> 4 * (i % 2) & 15;
+        data[i] = is_signed && number > 7 ? (uint8_t)(number | 0xf0) : number;
+    }
+    w->tensor->data = data;
     return QN_OK;
 }
 
@@ -180,6 +207,7 @@ static bool find_count(const Onnx__TensorProto *from, const char *key, uint64_t 
 static qn_status read_outside(work *w) {
     qn_onnx_tensor *t = w->tensor;
     const qn_onnx_mapping *mapping;
+    const size_t bytes = stored_bytes(w);
     uint64_t offset, length;
     const char *location = "";
     for (size_t i = 0; i < w->from->n_external_data; i++) {
@@ -187,9 +215,9 @@ static qn_status read_outside(work *w) {
             location = qn_onnx_text_or_empty(w->from->external_data[i]->value);
     }
     if (!find_count(w->from, "offset", 0, &offset) ||
-        !find_count(w->from, "length", t->bytes, &length))
+        !find_count(w->from, "length", bytes, &length))
         return refuse(w, QN_ERROR_FORMAT, "offset or length of its data is not a count");
-    if (length != t->bytes)
+    if (length != bytes)
         return refuse(w, QN_ERROR_FORMAT, "its data are not as long as type and extents say");
     QN_TRY(find_mapping(w, location, &mapping));
     if (offset > mapping->bytes || length > mapping->bytes - offset)
@@ -208,14 +236,15 @@ static qn_status read_outside(work *w) {
 
 /* ---- inside ---- */
 
-/* Whole numbers of 32 bits as those of a smaller type; halves come as their bits. */
+/* Whole numbers of 32 bits as those of a smaller type; halves come as their bits, and two numbers
+ * of four bits as a byte. */
 static qn_status narrow(work *w) {
-    const size_t size = qn_onnx_type_bytes(w->tensor->type);
+    const size_t size = qn_onnx_type_bytes(w->tensor->type), n = w->from->n_int32_data;
     const bool is_signed = w->tensor->type == QN_ONNX_INT8 || w->tensor->type == QN_ONNX_INT16;
     const int32_t span = size == 1 ? 256 : 65536, least = is_signed ? -span / 2 : 0;
     char *data;
-    QN_TRY(qn_onnx_place(w->reading, w->n, size, &data));
-    for (size_t i = 0; i < w->n; i++) {
+    QN_TRY(qn_onnx_place(w->reading, n, size, &data));
+    for (size_t i = 0; i < n; i++) {
         const int32_t value = w->from->int32_data[i];
         if (value < least || value >= least + span)
             return refuse(w, QN_ERROR_FORMAT, "one of its numbers is not of its type");
@@ -262,10 +291,11 @@ static size_t find_list(const Onnx__TensorProto *from, qn_onnx_type type, const 
 static qn_status read_list(work *w) {
     const void *list;
     const size_t n = find_list(w->from, w->tensor->type, &list);
-    if (n != w->n)
+    const size_t wanted = is_packed(w) ? stored_bytes(w) : w->n;
+    if (n != wanted)
         return QN_ONNX_FAIL(w->reading, QN_ERROR_FORMAT,
                             "%s '%.80s': %zu numbers, while its extents say %zu", w->place,
-                            w->tensor->name, n, w->n);
+                            w->tensor->name, n, wanted);
     if (n == 0)
         return QN_OK;
     if (w->tensor->type == QN_ONNX_UINT32)
@@ -277,10 +307,10 @@ static qn_status read_list(work *w) {
 }
 
 static qn_status read_raw(work *w) {
-    if (w->from->raw_data.len != w->tensor->bytes)
+    if (w->from->raw_data.len != stored_bytes(w))
         return QN_ONNX_FAIL(w->reading, QN_ERROR_FORMAT,
                             "%s '%.80s': %zu bytes, while type and extents say %zu", w->place,
-                            w->tensor->name, w->from->raw_data.len, w->tensor->bytes);
+                            w->tensor->name, w->from->raw_data.len, stored_bytes(w));
     w->tensor->data = w->from->raw_data.data;
     return QN_OK;
 }
@@ -302,6 +332,7 @@ qn_status qn_onnx_read_tensor(qn_onnx_reading *reading, const char *place,
         QN_TRY(read_raw(&w));
     else
         QN_TRY(read_list(&w));
+    QN_TRY(unpack(&w));
     if (tensor->bytes == 0)
         tensor->data = nothing;
     return QN_OK;

@@ -142,6 +142,8 @@ static qn_status build_gather(qn_onnx_call *call) {
     QN_TRY(known_indices(call, &g, &indices));
     if (indices && qn_onnx_is_known(call, 0))
         return fold_gather(call, &g, indices);
+    if (qn_shape_count(g.shape) == 0)
+        return qn_onnx_give_empty(call, 0, type, g.shape);
     qn_value x = qn_onnx_as_reals(call, qn_onnx_plain(call, 0));
     if (follow_each_other(indices)) {
         x = qn_reshape(graph, NULL, x, QN_SHAPE(g.outer, g.n, g.inner));
@@ -169,7 +171,7 @@ static qn_status kept_indices(qn_onnx_call *call, int64_t most, qn_onnx_constant
             whole[indices->n++] = i;
     }
     indices->shape = QN_SHAPE(indices->n);
-    return indices->n > 0 ? QN_OK : qn_fail(QN_ERROR_UNSUPPORTED, "it keeps nothing");
+    return QN_OK;
 }
 
 static qn_status build_compress(qn_onnx_call *call) {
@@ -194,6 +196,8 @@ static qn_status build_compress(qn_onnx_call *call) {
     g.picked = indices.n;
     if (qn_onnx_is_known(call, 0))
         return fold_gather(call, &g, &indices);
+    if (g.picked == 0)
+        return qn_onnx_give_empty(call, 0, type, g.shape);
     const qn_value y = pick_rows(call, &g, qn_onnx_as_reals(call, qn_onnx_plain(call, 0)),
                                  indices_value(call, &g, &indices));
     qn_onnx_give_as(call, qn_reshape(graph, NULL, y, g.shape), false, type);

@@ -122,6 +122,14 @@ static qn_status give_ranked(qn_onnx_call *call, int axis, int64_t k, bool is_la
                                     : g->status;
 }
 
+/* None of them. */
+static qn_status give_none(qn_onnx_call *call, int axis, qn_onnx_type type) {
+    qn_shape shape = qn_onnx_shape(call, 0);
+    shape.dims[axis] = 0;
+    QN_TRY(qn_onnx_give_empty(call, 0, type, shape));
+    return qn_onnx_is_used(call, 1) ? qn_onnx_give_empty(call, 1, QN_ONNX_INT64, shape) : QN_OK;
+}
+
 /* The largest, then the largest of the others, and so on. */
 static qn_status give_top_k(qn_onnx_call *call, int axis, int64_t k, bool is_largest) {
     enum { MOST_TAKEN = 64 };
@@ -130,8 +138,7 @@ static qn_status give_top_k(qn_onnx_call *call, int axis, int64_t k, bool is_lar
     qn_value values[MOST_TAKEN], places[MOST_TAKEN];
     qn_graph *g = call->graph;
     if (k < 1)
-        return qn_fail(QN_ERROR_UNSUPPORTED, "it takes no elements of what is known only when it "
-                                             "runs");
+        return give_none(call, axis, type);
     if (k > MOST_TAKEN)
         return give_ranked(call, axis, k, is_largest);
     double *numbers = qn_onnx_scratch(call, ((size_t)n + 1) * sizeof *numbers);

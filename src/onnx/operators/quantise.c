@@ -4,7 +4,7 @@
  * Quantised numbers are held as reals with the values of the whole type. Rounding passes its
  * gradient on unchanged (straight through, Bengio et al. 2013), cutting to the type's range only
  * inside of it. Scales do not train; weights that the file has as whole numbers stay as they
- * are. Leaves out: 8-bit floats, blocks. */
+ * are. Leaves out: 8-bit floats. */
 #include "base/status.h"
 #include "onnx/builder.h"
 #include "onnx/fold.h"
@@ -18,10 +18,9 @@ static bool find_range(qn_onnx_type type, double *least, double *most) {
     static const struct {
         qn_onnx_type type;
         double least, most;
-    } ranges[] = {{QN_ONNX_UINT8, 0, 255},
-                  {QN_ONNX_INT8, -128, 127},
-                  {QN_ONNX_UINT16, 0, 65535},
-                  {QN_ONNX_INT16, -32768, 32767}};
+    } ranges[] = {{QN_ONNX_UINT4, 0, 15},     {QN_ONNX_INT4, -8, 7},
+                  {QN_ONNX_UINT8, 0, 255},    {QN_ONNX_INT8, -128, 127},
+                  {QN_ONNX_UINT16, 0, 65535}, {QN_ONNX_INT16, -32768, 32767}};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
         if (ranges[i].type == type) {
             *least = ranges[i].least;
@@ -32,16 +31,39 @@ static bool find_range(qn_onnx_type type, double *least, double *most) {
     return false;
 }
 
-/* A scale or zero point as reals that do not train, along the axis of a rank. */
-static qn_value find_along(qn_onnx_call *call, int input, int rank, int64_t axis) {
+/* A scale or zero point as reals that do not train. */
+static qn_value read_fixed(qn_onnx_call *call, int input) {
     const bool is_weight =
         qn_onnx_type_at(call, input) == QN_ONNX_FLOAT && call->inputs[input]->initializer;
+    const bool is_list = is_weight && qn_onnx_shape(call, input).rank > 0;
+    const qn_value value =
+        is_list ? qn_onnx_parameter(call, input, NULL, false) : qn_onnx_plain(call, input);
+    return qn_stop_gradient(call->graph, qn_onnx_side_name(call, input == 1 ? "scale" : "zero"),
+                            qn_onnx_as_reals(call, value));
+}
+
+/* The same for each block of an axis, for all elements of it: (..., n / block, ...) repeated. */
+static qn_value find_blocks(qn_onnx_call *call, int input, int axis, int64_t block) {
+    const qn_shape x = qn_onnx_shape(call, 0), given = qn_onnx_shape(call, input);
+    const int64_t ahead = qn_shape_count_range(given, 0, axis);
+    const int64_t behind = qn_shape_count_range(given, axis + 1, given.rank);
+    const int64_t blocks = given.dims[axis];
+    qn_value value = qn_reshape(call->graph, qn_onnx_side_name(call, "blocks"),
+                                read_fixed(call, input), QN_SHAPE(ahead, blocks, 1, behind));
+    value = qn_expand(call->graph, qn_onnx_side_name(call, "each"), value,
+                      QN_SHAPE(ahead, blocks, block, behind));
+    value = qn_reshape(call->graph, qn_onnx_side_name(call, "all"), value,
+                       QN_SHAPE(ahead, blocks * block, behind));
+    if (blocks * block != x.dims[axis])
+        value = qn_slice(call->graph, qn_onnx_side_name(call, "first"), value, 1, 0, x.dims[axis]);
+    return qn_reshape(call->graph, qn_onnx_side_name(call, "spread"), value, x);
+}
+
+/* The same along the axis of a rank. */
+static qn_value find_along(qn_onnx_call *call, int input, int rank, int64_t axis) {
     const qn_shape given = qn_onnx_shape(call, input);
-    qn_value value = is_weight && given.rank > 0 ? qn_onnx_parameter(call, input, NULL, false)
-                                                 : qn_onnx_plain(call, input);
+    const qn_value value = read_fixed(call, input);
     qn_shape shape = {.rank = rank};
-    value = qn_stop_gradient(call->graph, qn_onnx_side_name(call, input == 1 ? "scale" : "zero"),
-                             qn_onnx_as_reals(call, value));
     for (int i = 0; i < rank; i++)
         shape.dims[i] = i == axis ? qn_shape_count(given) : 1;
     if (qn_shape_count(given) == 1) /* one for all, however these lie */
@@ -49,15 +71,46 @@ static qn_value find_along(qn_onnx_call *call, int input, int rank, int64_t axis
     return qn_reshape(call->graph, NULL, value, shape);
 }
 
+/* Whether scales (or zero points) are those of blocks of an axis. */
+static qn_status check_blocks(const qn_onnx_call *call, int input, int axis, int64_t block) {
+    const qn_shape x = qn_onnx_shape(call, 0), given = qn_onnx_shape(call, input);
+    bool fits = given.rank == x.rank && block > 0;
+    for (int i = 0; fits && i < x.rank; i++)
+        fits = given.dims[i] == (i == axis ? (x.dims[i] - 1) / block + 1 : x.dims[i]);
+    return fits ? QN_OK
+                : qn_fail(QN_ERROR_FORMAT,
+                          "its input %d is not one number for each block of %lld along axis %d",
+                          input, (long long)block, axis);
+}
+
+/* Operands with a scale for each block of elements. */
+static qn_status find_blocked(qn_onnx_call *call, int64_t axis, int64_t block, qn_value *scale,
+                              qn_value *zero) {
+    const bool has_zero = qn_onnx_has(call, 2);
+    if (axis < 0 || axis >= qn_onnx_shape(call, 0).rank)
+        return qn_fail(QN_ERROR_FORMAT, "it has no axis %lld", (long long)axis);
+    QN_TRY(check_blocks(call, 1, (int)axis, block));
+    if (has_zero)
+        QN_TRY(check_blocks(call, 2, (int)axis, block));
+    *scale = find_blocks(call, 1, (int)axis, block);
+    *zero = has_zero ? find_blocks(call, 2, (int)axis, block) : QN_NO_VALUE;
+    return call->graph->status;
+}
+
 /* x, and the others beside it. zero: or QN_NO_VALUE. */
 static qn_status find_operands(qn_onnx_call *call, qn_value *x, qn_value *scale, qn_value *zero,
                                bool *is_image) {
     const qn_shape shape = qn_onnx_shape(call, 0), given = qn_onnx_shape(call, 1);
     int64_t axis = qn_onnx_int(call, "axis", 1);
+    const int64_t block = qn_onnx_int(call, "block_size", 0);
     axis += axis < 0 ? shape.rank : 0;
-    if (qn_onnx_int(call, "block_size", 0) != 0 || given.rank > 1)
-        return qn_fail(QN_ERROR_UNSUPPORTED, "a scale for each block: use one for each index of an "
-                                             "axis, or one for all");
+    if (block != 0) {
+        *is_image = false;
+        *x = qn_onnx_as_reals(call, qn_onnx_plain(call, 0));
+        return find_blocked(call, axis, block, scale, zero);
+    }
+    if (given.rank > 1)
+        return qn_fail(QN_ERROR_FORMAT, "its scales have %d axes and no block_size", given.rank);
     const int64_t n = qn_shape_count(given);
     if (n != 1 && (axis < 0 || axis >= shape.rank || shape.dims[axis] != n))
         return qn_fail(QN_ERROR_FORMAT,
@@ -72,8 +125,8 @@ static qn_status find_operands(qn_onnx_call *call, qn_value *x, qn_value *scale,
 }
 
 /* round(x / scale) + zero, cut to the type's range; zero: or QN_NO_VALUE. */
-static qn_value quantise(qn_onnx_call *call, qn_value x, qn_value scale, qn_value zero,
-                         qn_function cut) {
+static qn_value quantise(qn_onnx_call *call, const char *name, qn_value x, qn_value scale,
+                         qn_value zero, qn_function cut) {
     const qn_function round = {.kind = QN_FUNCTION_ROUND};
     qn_graph *graph = call->graph;
     x = qn_op_combine(graph, qn_onnx_side_name(call, "quotient"), QN_COMBINE_DIVIDE, x, scale);
@@ -84,20 +137,25 @@ static qn_value quantise(qn_onnx_call *call, qn_value x, qn_value scale, qn_valu
     x = qn_add(graph, qn_onnx_side_name(call, "whole"), rounded, x);
     if (zero.id >= 0)
         x = qn_op_combine(graph, qn_onnx_side_name(call, "moved"), QN_COMBINE_ADD, x, zero);
-    return qn_op_function(graph, call->name, x, cut);
+    return qn_op_function(graph, name, x, cut);
 }
 
 static qn_status build_quantise(qn_onnx_call *call) {
-    const qn_onnx_type type = qn_onnx_has(call, 2) ? qn_onnx_type_at(call, 2) : QN_ONNX_UINT8;
+    const qn_onnx_type given = (qn_onnx_type)qn_onnx_int(call, "output_dtype", 0);
+    const qn_onnx_type type = qn_onnx_has(call, 2) ? qn_onnx_type_at(call, 2)
+                              : given != 0         ? given
+                                                   : QN_ONNX_UINT8;
     qn_function cut = {.kind = QN_FUNCTION_LINE, .a = 1};
     qn_value x, scale, zero;
     bool is_image;
-    if (!find_range(type, &cut.least, &cut.most) || qn_onnx_int(call, "output_dtype", 0) != 0)
+    if (given != 0 && given != type)
+        return qn_fail(QN_ERROR_FORMAT, "its output_dtype is not its zero point's type");
+    if (!find_range(type, &cut.least, &cut.most))
         return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "it gives %s: quantise to 8 or 16 bits, with a zero point of that type",
+                       "it gives %s: quantise to whole numbers of 4, 8 or 16 bits",
                        qn_onnx_type_name(type));
     QN_TRY(find_operands(call, &x, &scale, &zero, &is_image));
-    qn_onnx_give_typed(call, 0, quantise(call, x, scale, zero, cut), is_image, type);
+    qn_onnx_give_typed(call, 0, quantise(call, call->name, x, scale, zero, cut), is_image, type);
     return call->graph->status;
 }
 
@@ -112,37 +170,81 @@ static qn_value find_largest(qn_onnx_call *call, qn_value x, double sign) {
     return qn_op_function(graph, qn_onnx_side_name(call, "end"), x, positive);
 }
 
-/* To unsigned bytes, with scale and zero point from the range of the numbers, 0 within it. Where
- * all are 0, the scale is 1. */
-static qn_status build_dynamic(qn_onnx_call *call) {
+/* Numbers as unsigned bytes, with scale and zero point from the range of the numbers, 0 within it.
+ * Where all are 0, the scale is 1. */
+typedef struct dynamic {
+    qn_value bytes, scale, zero;
+} dynamic;
+
+static dynamic quantise_dynamic(qn_onnx_call *call, const char *name, qn_value x) {
     const qn_function byte = {QN_FUNCTION_LINE, 1, 0, 0, 255};
     const qn_function step = {QN_FUNCTION_LINE, 1.0 / 255, 0, -INFINITY, INFINITY};
     const qn_function round = {.kind = QN_FUNCTION_ROUND};
-    const bool is_image = qn_onnx_is_image(call, 0);
     qn_graph *g = call->graph;
-    const qn_value x = qn_onnx_value_of(call, 0);
     const qn_value constant = qn_stop_gradient(g, qn_onnx_side_name(call, "constant"), x);
     const qn_value below = find_largest(call, constant, -1);
     qn_value range =
         qn_add(g, qn_onnx_side_name(call, "range"), find_largest(call, constant, 1), below);
     const qn_value none = qn_op_combine(g, qn_onnx_side_name(call, "none"), QN_COMBINE_EQUAL, range,
                                         qn_op_scalar(g, qn_onnx_side_name(call, "zero"), 0));
-    const qn_value scale =
-        qn_op_combine(g, qn_onnx_side_name(call, "scale"), QN_COMBINE_ADD,
-                      qn_op_function(g, qn_onnx_side_name(call, "step"), range, step), none);
-    qn_value zero =
-        qn_op_combine(g, qn_onnx_side_name(call, "place"), QN_COMBINE_DIVIDE, below, scale);
-    zero = qn_op_function(g, qn_onnx_side_name(call, "point"), zero, round);
-    zero = qn_op_function(g, qn_onnx_side_name(call, "byte"), zero, byte);
-    qn_onnx_give_typed(call, 0, quantise(call, x, scale, zero, byte), is_image, QN_ONNX_UINT8);
+    dynamic d;
+    d.scale = qn_op_combine(g, qn_onnx_side_name(call, "scale"), QN_COMBINE_ADD,
+                            qn_op_function(g, qn_onnx_side_name(call, "step"), range, step), none);
+    d.zero = qn_op_combine(g, qn_onnx_side_name(call, "place"), QN_COMBINE_DIVIDE, below, d.scale);
+    d.zero = qn_op_function(g, qn_onnx_side_name(call, "point"), d.zero, round);
+    d.zero = qn_op_function(g, qn_onnx_side_name(call, "byte"), d.zero, byte);
+    d.bytes = quantise(call, name, x, d.scale, d.zero, byte);
+    return d;
+}
+
+static qn_status build_dynamic(qn_onnx_call *call) {
+    const bool is_image = qn_onnx_is_image(call, 0);
+    qn_graph *g = call->graph;
+    const dynamic d = quantise_dynamic(call, call->name, qn_onnx_value_of(call, 0));
+    qn_onnx_give_typed(call, 0, d.bytes, is_image, QN_ONNX_UINT8);
     const qn_shape scalar = {.rank = 0};
     if (qn_onnx_is_used(call, 1))
-        qn_onnx_give(call, 1, qn_reshape(g, qn_onnx_side_name(call, "y_scale"), scale, scalar),
+        qn_onnx_give(call, 1, qn_reshape(g, qn_onnx_side_name(call, "y_scale"), d.scale, scalar),
                      false);
     if (qn_onnx_is_used(call, 2))
-        qn_onnx_give_typed(call, 2, qn_reshape(g, qn_onnx_side_name(call, "y_zero"), zero, scalar),
-                           false, QN_ONNX_UINT8);
+        qn_onnx_give_typed(call, 2,
+                           qn_reshape(g, qn_onnx_side_name(call, "y_zero"), d.zero, scalar), false,
+                           QN_ONNX_UINT8);
     return g->status;
+}
+
+qn_value qn_onnx_rounded_to_bytes(qn_onnx_call *call, qn_value x) {
+    qn_graph *g = call->graph;
+    const dynamic d = quantise_dynamic(call, qn_onnx_side_name(call, "bytes"), x);
+    x = qn_op_combine(g, qn_onnx_side_name(call, "centred"), QN_COMBINE_SUBTRACT, d.bytes, d.zero);
+    return qn_op_combine(g, qn_onnx_side_name(call, "again"), QN_COMBINE_MULTIPLY, x, d.scale);
+}
+
+qn_value qn_onnx_dequantised(qn_onnx_call *call, int input, int scale, int zero) {
+    const qn_shape shape = qn_onnx_shape(call, input);
+    qn_graph *g = call->graph;
+    qn_value x = qn_onnx_as_reals(call, qn_onnx_plain(call, input));
+    for (int i = zero; i >= scale; i -= zero - scale) {
+        const qn_shape given = qn_onnx_shape(call, i);
+        if (!qn_onnx_has(call, i))
+            continue;
+        /* one for all of an index of the first axis, or for each of the last axis, too */
+        qn_shape beside = shape;
+        for (int axis = 0; axis < shape.rank; axis++) {
+            const bool is_own = axis == 0 || (axis == shape.rank - 1 && given.rank == 2);
+            beside.dims[axis] = is_own ? shape.dims[axis] : 1;
+        }
+        if (qn_shape_count(given) != qn_shape_count(beside)) {
+            qn_graph_fail(g, QN_ERROR_FORMAT, "%s: its input %d does not fit its input %d",
+                          call->name, i, input);
+            return QN_NO_VALUE;
+        }
+        const qn_value number =
+            qn_reshape(g, qn_onnx_side_name(call, "beside"), read_fixed(call, i), beside);
+        x = qn_op_combine(g, qn_onnx_side_name(call, i == zero ? "centred" : "scaled"),
+                          i == zero ? QN_COMBINE_SUBTRACT : QN_COMBINE_MULTIPLY, x, number);
+    }
+    return x;
 }
 
 static qn_status build_dequantise(qn_onnx_call *call) {

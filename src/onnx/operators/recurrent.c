@@ -1,15 +1,18 @@
 /* RNN, GRU and LSTM over whole sequences. A plain LSTM is quern's own layer; the others are put
  * together step by step, with weights that all steps share. The product of the input is one node
  * for all steps. Directions: a reversed one sees its sequence backwards. Weights keep the file's
- * order of gates and both biases, so that what is trained goes back as it came. Left out: clip,
- * input_forget, activations that are not the usual ones of RNN, GRU and LSTM, and sequences of
- * different lengths but for a forward LSTM. */
+ * order of gates and both biases, so that what is trained goes back as it came. ONNX Runtime's
+ * DynamicQuantizeLSTM is one whose products are of bytes: they train straight through. Left out:
+ * clip, input_forget, activations that are not the usual ones of RNN, GRU and LSTM, and sequences
+ * of different lengths but for a forward LSTM. */
 #include "base/status.h"
 #include "base/text.h"
 #include "onnx/axes.h"
+#include "onnx/fold.h"
 #include "ops/ops.h"
 
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P };
+enum { IN_W_SCALE = 8, IN_W_ZERO, IN_R_SCALE, IN_R_ZERO }; /* of DynamicQuantizeLSTM */
 enum { MOST_STEPS = 1024, MOST_DIRECTIONS = 2 };
 
 typedef qn_value function(qn_graph *graph, const char *name, qn_value x);
@@ -23,6 +26,7 @@ typedef struct layer {
     bool is_reversed;      /* the first direction */
     bool resets_after;     /* GRU: linear_before_reset */
     bool has_own_gates;    /* LSTM: weights (4 K, ...) with gates in our order, one bias */
+    bool is_quantised; /* LSTM: weights (..., 4 K) are whole, operands of products are rounded */
     int64_t t, n, c, k;
     qn_value x;
     int n_activations; /* of a direction */
@@ -88,15 +92,34 @@ static qn_value apply(const layer *l, function *f, qn_value x) {
 
 /* ---- operands ---- */
 
-/* One direction's share of an input (directions, ...) in a shape without that axis. Where batches
- * come first, states have the axis second. */
-static qn_value share(const layer *l, int input, int number, int axis, qn_shape shape) {
-    if (!qn_onnx_has(l->call, input))
-        return QN_NO_VALUE;
-    qn_value x = qn_onnx_plain(l->call, input);
+/* One direction's share of something (directions, ...) in a shape without that axis. */
+static qn_value share_of(const layer *l, qn_value x, int number, int axis, qn_shape shape) {
     if (l->directions > 1)
         x = part(l, x, axis, number, 1);
     return shaped(l, x, shape);
+}
+
+/* The same of an input. Where batches come first, states have the axis second. */
+static qn_value share(const layer *l, int input, int number, int axis, qn_shape shape) {
+    if (!qn_onnx_has(l->call, input))
+        return QN_NO_VALUE;
+    return share_of(l, qn_onnx_plain(l->call, input), number, axis, shape);
+}
+
+/* A direction's weights, (gates K, n). */
+static qn_value read_weights(const layer *l, int input, int number, int64_t n) {
+    const int64_t rows = l->gates * l->k;
+    const int scale = input == IN_W ? IN_W_SCALE : IN_R_SCALE;
+    if (!l->is_quantised)
+        return share(l, input, number, 0, QN_SHAPE(rows, n));
+    const qn_value x = qn_onnx_dequantised(l->call, input, scale, scale + 1);
+    return qn_transpose(l->call->graph, name_of(l, "turned"),
+                        share_of(l, x, number, 0, QN_SHAPE(n, rows)), (int[]){1, 0});
+}
+
+/* What a product reads. */
+static qn_value operand(const layer *l, qn_value x) {
+    return l->is_quantised ? qn_onnx_rounded_to_bytes(l->call, x) : x;
 }
 
 /* Whether a state is zeros, which is what stands for none, too. */
@@ -146,8 +169,8 @@ static direction read_direction(const layer *l, int number) {
     const qn_value both = share(l, IN_B, number, 0, QN_SHAPE(2 * rows));
     direction d = {
         .is_reversed = number > 0 || l->is_reversed,
-        .weight_x = share(l, IN_W, number, 0, QN_SHAPE(rows, l->c)),
-        .weight_h = share(l, IN_R, number, 0, QN_SHAPE(rows, l->k)),
+        .weight_x = read_weights(l, IN_W, number, l->c),
+        .weight_h = read_weights(l, IN_R, number, l->k),
         .bias = both,
         .bias_h = QN_NO_VALUE,
         .h = read_state(l, IN_H, number),
@@ -177,9 +200,15 @@ static qn_status expect(const qn_onnx_call *call, int input, qn_shape wanted) {
 
 static qn_status check_operands(const layer *l) {
     const int64_t d = l->directions, rows = l->gates * l->k;
-    const bool own = l->has_own_gates;
-    QN_TRY(expect(l->call, IN_W, own ? QN_SHAPE(rows, l->c) : QN_SHAPE(d, rows, l->c)));
-    QN_TRY(expect(l->call, IN_R, own ? QN_SHAPE(rows, l->k) : QN_SHAPE(d, rows, l->k)));
+    const bool own = l->has_own_gates, turned = l->is_quantised;
+    QN_TRY(expect(l->call, IN_W,
+                  own      ? QN_SHAPE(rows, l->c)
+                  : turned ? QN_SHAPE(d, l->c, rows)
+                           : QN_SHAPE(d, rows, l->c)));
+    QN_TRY(expect(l->call, IN_R,
+                  own      ? QN_SHAPE(rows, l->k)
+                  : turned ? QN_SHAPE(d, l->k, rows)
+                           : QN_SHAPE(d, rows, l->k)));
     QN_TRY(expect(l->call, IN_B, own ? QN_SHAPE(rows) : QN_SHAPE(d, 2 * rows)));
     for (int input = IN_H; input <= IN_C; input++) {
         const int64_t n = is_of_one(l, input) ? 1 : l->n;
@@ -235,6 +264,7 @@ static qn_status begin(layer *l, qn_onnx_call *call, int n_gates, function *cons
                  .is_reversed = way[0] == 'r',
                  .is_batch_first = qn_onnx_int(call, "layout", 0) != 0,
                  .resets_after = qn_onnx_int(call, "linear_before_reset", 0) != 0,
+                 .is_quantised = *call->node->domain != 0,
                  .has_own_gates = qn_onnx_int(call, "quern_gates", 0) != 0};
     const int rank = l->has_own_gates ? 2 : 3;
     if (x.rank != 3 || r.rank != rank)
@@ -243,7 +273,11 @@ static qn_status begin(layer *l, qn_onnx_call *call, int n_gates, function *cons
     l->t = x.dims[l->is_batch_first ? 1 : 0];
     l->n = x.dims[l->is_batch_first ? 0 : 1];
     l->c = x.dims[2];
-    l->k = r.dims[rank - 1];
+    l->k = r.dims[l->is_quantised ? 1 : rank - 1];
+    for (int i = IN_W_SCALE; l->is_quantised && i <= IN_R_ZERO; i++) {
+        if (!qn_onnx_has(call, i))
+            return qn_fail(QN_ERROR_FORMAT, "its input %d is left out, but needed", i);
+    }
     if (qn_onnx_float(call, "clip", 0) != 0 || qn_onnx_int(call, "input_forget", 0) != 0)
         return qn_fail(QN_ERROR_UNSUPPORTED, "clip and input_forget; export without them");
     QN_TRY(check_operands(l));
@@ -256,7 +290,7 @@ static qn_status begin(layer *l, qn_onnx_call *call, int n_gates, function *cons
 typedef void step(const layer *l, direction *d, qn_value x);
 
 static qn_value recur(const layer *l, qn_value h, qn_value weight, qn_value bias) {
-    return qn_linear(l->call->graph, name_of(l, "recurrence"), h, weight, bias);
+    return qn_linear(l->call->graph, name_of(l, "recurrence"), operand(l, h), weight, bias);
 }
 
 static void step_rnn(const layer *l, direction *d, qn_value x) {
@@ -315,8 +349,8 @@ static qn_status run_steps(const layer *l, direction *d, step *move) {
     if (!all)
         return QN_ERROR_MEMORY;
     const qn_value x =
-        qn_linear(graph, name_of(l, "input"), shaped(l, l->x, QN_SHAPE(l->t * l->n, l->c)),
-                  d->weight_x, d->bias);
+        qn_linear(graph, name_of(l, "input"),
+                  operand(l, shaped(l, l->x, QN_SHAPE(l->t * l->n, l->c))), d->weight_x, d->bias);
     d->h = zeros_unless(l, d->h);
     if (l->gates == 4)
         d->c = zeros_unless(l, d->c);
@@ -438,12 +472,11 @@ static qn_status build_lstm(qn_onnx_call *call) {
         is_usual = is_usual && l.activations[i] == usual[i % 3];
     if (l.has_own_gates && (!is_usual || l.directions > 1 || l.is_reversed || l.is_batch_first))
         return qn_fail(QN_ERROR_FORMAT, "gates of quern's own order are those of a plain layer");
-    return finish(&l, is_usual ? NULL : step_lstm);
+    return finish(&l, is_usual && !l.is_quantised ? NULL : step_lstm);
 }
 
 const qn_onnx_translator qn_onnx_recurrent_translators[] = {
-    {"RNN", 3, 6, build_rnn},
-    {"GRU", 3, 6, build_gru},
-    {"LSTM", 3, 8, build_lstm},
+    {"RNN", 3, 6, build_rnn},   {"GRU", 3, 6, build_gru},
+    {"LSTM", 3, 8, build_lstm}, {"com.microsoft.DynamicQuantizeLSTM", 3, 12, build_lstm},
     {NULL, 0, 0, NULL},
 };

@@ -117,7 +117,7 @@ static qn_value reduce(qn_onnx_call *call, qn_value x, unsigned mask) {
 /* ---- the node ---- */
 
 /* The axes of the file that go. */
-static qn_status find_axes(qn_onnx_call *call, int rank, unsigned *mask) {
+qn_status qn_onnx_reduced_axes(qn_onnx_call *call, int rank, unsigned *mask) {
     const int64_t *axes;
     int n, axis;
     QN_TRY(qn_onnx_list(call, "axes", 1, &axes, &n));
@@ -154,7 +154,10 @@ static qn_status fold_reduce(qn_onnx_call *call, unsigned mask, bool keeps) {
         kept.dims[axis] = mask >> axis & 1 ? 1 : kept.dims[axis];
     const int64_t n = qn_shape_count(kept);
     for (int64_t i = 0; i < n; i++)
-        y[i] = NAN;
+        y[i] = strcmp(type, "Max") == 0    ? -INFINITY
+               : strcmp(type, "Min") == 0  ? INFINITY
+               : strcmp(type, "Prod") == 0 ? 1
+                                           : 0;
     for (int64_t i = 0; i < x->n; i++) {
         int64_t at = 0, rest = i, step = 1;
         for (int axis = kept.rank - 1; axis >= 0; axis--) {
@@ -163,9 +166,8 @@ static qn_status fold_reduce(qn_onnx_call *call, unsigned mask, bool keeps) {
             step *= kept.dims[axis];
         }
         const double a = numbers[i], b = y[at];
-        y[at] = isnan(b)                    ? a
-                : strcmp(type, "Max") == 0  ? fmax(a, b)
-                : strcmp(type, "Min") == 0  ? fmin(a, b)
+        y[at] = strcmp(type, "Max") == 0    ? (a <= b ? b : a) /* NaN stays */
+                : strcmp(type, "Min") == 0  ? (a >= b ? b : a)
                 : strcmp(type, "Prod") == 0 ? a * b
                                             : a + b;
     }
@@ -197,7 +199,7 @@ static qn_status build_reduce(qn_onnx_call *call) {
     const qn_shape shape = qn_onnx_shape(call, 0);
     qn_graph *graph = call->graph;
     unsigned mask, placed = 0;
-    QN_TRY(find_axes(call, shape.rank, &mask));
+    QN_TRY(qn_onnx_reduced_axes(call, shape.rank, &mask));
     if (mask == 0 && shape.rank > 0) {
         qn_onnx_give_input(call, 0, 0);
         return QN_OK;

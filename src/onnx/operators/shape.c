@@ -401,6 +401,8 @@ static qn_status give_part(qn_onnx_call *call, int output, int axis, int64_t beg
     shape.dims[axis] = extent;
     if (qn_onnx_is_known(call, 0))
         return qn_onnx_give_selection(call, output, shape, begin * strides[axis], strides);
+    if (qn_shape_count(shape) == 0)
+        return qn_onnx_give_empty(call, output, qn_onnx_type_at(call, 0), shape);
     const qn_onnx_operand x = qn_onnx_operand_of(call, 0);
     const char *name = qn_onnx_side_name(call, "part");
     qn_onnx_give_like(

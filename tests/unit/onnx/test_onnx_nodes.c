@@ -19,7 +19,7 @@
 static const char *data = "/usr/share/libonnx-testdata/data"; /* or the environment's ONNX_TESTS */
 static const char *const folders[] = {"node", "simple", "pytorch-operator", "pytorch-converted"};
 
-enum { MOST_TENSORS = 16, LEAST_PASSED = 925, LEAST_TRAINED = 690, NAME = 512 };
+enum { MOST_TENSORS = 16, LEAST_PASSED = 937, LEAST_TRAINED = 690, NAME = 512 };
 
 /* How inputs are given, each way as often as it is the first that can be built. */
 typedef enum way { ALL_CHANGE, WHOLE_FIXED, FIRST_CHANGES, ALL_FIXED, N_WAYS } way;

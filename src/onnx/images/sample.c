@@ -1,5 +1,5 @@
 /* See sample.h. */
-#include "onnx/operators/sample.h"
+#include "onnx/images/sample.h"
 
 #include "base/status.h"
 #include "onnx/operators/formula.h"

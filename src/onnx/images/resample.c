@@ -70,15 +70,17 @@ static bool is_whole(const slice *s, int64_t n) {
 static qn_status build_slice(qn_onnx_call *call) {
     const qn_shape shape = qn_onnx_shape(call, 0);
     slice slices[QN_MAX_RANK];
+    qn_shape sliced = shape;
     int left = 0;
     QN_TRY(read_slices(call, shape, slices));
     if (qn_onnx_is_known(call, 0))
         return fold_slice(call, shape, slices);
     for (int i = 0; i < shape.rank; i++) {
         left += !is_whole(&slices[i], shape.dims[i]);
-        if (slices[i].extent < 1)
-            return qn_fail(QN_ERROR_UNSUPPORTED, "it takes no elements of axis %d", i);
+        sliced.dims[i] = slices[i].extent;
     }
+    if (qn_shape_count(sliced) == 0)
+        return qn_onnx_give_empty(call, 0, qn_onnx_type_at(call, 0), sliced);
     if (left == 0) {
         qn_onnx_give_input(call, 0, 0);
         return QN_OK;
@@ -151,6 +153,8 @@ static qn_status build_expand(qn_onnx_call *call) {
     QN_TRY(qn_onnx_shape_of_list(list, n, &y));
     const qn_shape x = shape_for_batch(call, y);
     QN_TRY(join_broadcast(call, x, &y));
+    if (qn_shape_count(y) == 0)
+        return qn_onnx_give_empty(call, 0, qn_onnx_type_at(call, 0), y);
     if (qn_shape_equal(x, y)) {
         qn_onnx_give_input(call, 0, 0);
         return QN_OK;
@@ -182,14 +186,18 @@ static qn_status build_tile(qn_onnx_call *call) {
     int n, left = 0;
     QN_TRY(qn_onnx_list(call, NULL, 1, &repeats, &n));
     qn_onnx_operand x = qn_onnx_operand_of(call, 0);
+    qn_shape tiled = x.shape;
     if (n != x.shape.rank)
         return qn_fail(QN_ERROR_FORMAT, "it repeats %d axes of %d", n, x.shape.rank);
     for (int i = 0; i < n; i++) {
         left += repeats[i] != 1;
-        if (repeats[i] < 1 || __builtin_mul_overflow(repeats[i], x.shape.dims[i], &extent))
+        if (repeats[i] < 0 || __builtin_mul_overflow(repeats[i], x.shape.dims[i], &extent))
             return qn_fail(QN_ERROR_UNSUPPORTED, "it repeats an axis %lld times",
                            (long long)repeats[i]);
+        tiled.dims[i] = extent;
     }
+    if (qn_shape_count(tiled) == 0)
+        return qn_onnx_give_empty(call, 0, qn_onnx_type_at(call, 0), tiled);
     for (int i = 0; i < n; i++) {
         if (repeats[i] != 1)
             x.x = qn_pad(call->graph, qn_onnx_step_name(call, --left == 0), x.x,
@@ -273,9 +281,9 @@ typedef struct resize {
     const char *mode, *places, *nearest;
     int64_t extents[QN_MAX_RANK];
     double scales[QN_MAX_RANK];
-    const qn_onnx_constant *region; /* of tf_crop_and_resize: begins, then ends */
+    double region[QN_MAX_RANK][2]; /* of tf_crop_and_resize (is_part): begin and end */
     double cubic, outside;
-    bool leaves_outs;
+    bool leaves_outs, is_part, is_smooth; /* antialias */
 } resize;
 
 /* Scales of all axes; false where they are not known. */
@@ -290,6 +298,27 @@ static bool read_scales(const qn_onnx_call *call, int input, int rank, double *s
     return true;
 }
 
+/* Of the axes of a mask, sizes that keep their ratio: none larger, or none smaller, than wanted. */
+static qn_status keep_aspect(const qn_onnx_call *call, qn_shape x, unsigned mask, int64_t *wanted) {
+    const char *policy = qn_onnx_text(call, "keep_aspect_ratio_policy", "stretch");
+    const bool is_least = strcmp(policy, "not_larger") == 0;
+    double scale = is_least ? INFINITY : 0;
+    if (strcmp(policy, "stretch") == 0)
+        return QN_OK;
+    if (!is_least && strcmp(policy, "not_smaller") != 0)
+        return qn_fail(QN_ERROR_FORMAT, "there is no keep_aspect_ratio_policy %.40s", policy);
+    for (int i = 0; i < x.rank; i++) {
+        const double own = (double)wanted[i] / (double)x.dims[i];
+        if (mask >> i & 1)
+            scale = is_least ? fmin(scale, own) : fmax(scale, own);
+    }
+    for (int i = 0; i < x.rank; i++) {
+        if (mask >> i & 1)
+            wanted[i] = (int64_t)floor(scale * (double)x.dims[i] + 0.5);
+    }
+    return QN_OK;
+}
+
 /* Scales or sizes of the axes that opset 18 may name, as those of all. */
 static qn_status read_extents(const qn_onnx_call *call, bool is_old, qn_shape x, resize *r) {
     const int64_t *sizes, *axes;
@@ -302,6 +331,7 @@ static qn_status read_extents(const qn_onnx_call *call, bool is_old, qn_shape x,
     if (n > 0 ? n != given : !has_scales)
         return qn_fail(QN_ERROR_UNSUPPORTED, "its scales or sizes are not known at import");
     int64_t wanted[QN_MAX_RANK];
+    unsigned resized = 0;
     for (int i = 0; i < x.rank; i++) {
         r->scales[i] = 1;
         wanted[i] = x.dims[i];
@@ -310,7 +340,10 @@ static qn_status read_extents(const qn_onnx_call *call, bool is_old, qn_shape x,
         QN_TRY(qn_onnx_axis(n_axes > 0 ? axes[i] : i, x.rank, &axis));
         r->scales[axis] = n > 0 ? 1 : scales[i];
         wanted[axis] = n > 0 ? sizes[i] : wanted[axis];
+        resized |= 1u << axis;
     }
+    if (n > 0)
+        QN_TRY(keep_aspect(call, x, resized, wanted));
     for (int i = 0; i < x.rank; i++) {
         const double extent = n > 0 ? (double)wanted[i] : floor((double)x.dims[i] * r->scales[i]);
         if (!(extent >= 1 && extent < INT32_MAX))
@@ -322,12 +355,27 @@ static qn_status read_extents(const qn_onnx_call *call, bool is_old, qn_shape x,
     return QN_OK;
 }
 
+/* Begins and ends of the axes that opset 18 may name, as those of all. */
+static qn_status read_region(const qn_onnx_call *call, int rank, resize *r) {
+    const qn_onnx_constant *c = qn_onnx_constant_of(call, 1);
+    int n_axes, axis;
+    const int64_t *axes = qn_onnx_ints(call, "axes", &n_axes);
+    const int given = n_axes > 0 && n_axes <= QN_MAX_RANK ? n_axes : rank;
+    if (!c || !c->reals || c->n != 2 * given)
+        return qn_fail(QN_ERROR_FORMAT, "its region has no begin and end for each axis");
+    for (int i = 0; i < rank; i++)
+        r->region[i][1] = 1;
+    for (int i = 0; i < given; i++) {
+        QN_TRY(qn_onnx_axis(n_axes > 0 ? axes[i] : i, rank, &axis));
+        r->region[axis][0] = c->reals[i];
+        r->region[axis][1] = c->reals[given + i];
+    }
+    r->is_part = true;
+    return QN_OK;
+}
+
 static qn_status read_resize(const qn_onnx_call *call, qn_shape x, resize *r) {
     const bool is_old = call->opset < 11 || strcmp(call->node->type, "Upsample") == 0;
-    if (qn_onnx_int(call, "antialias", 0) != 0)
-        return qn_fail(QN_ERROR_UNSUPPORTED, "it resizes with antialias; export without it");
-    if (strcmp(qn_onnx_text(call, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
-        return qn_fail(QN_ERROR_UNSUPPORTED, "it keeps the aspect ratio; export with sizes");
     *r = (resize){.mode = qn_onnx_text(call, "mode", "nearest"),
                   .places = qn_onnx_text(call, "coordinate_transformation_mode",
                                          is_old ? "asymmetric" : "half_pixel"),
@@ -335,13 +383,10 @@ static qn_status read_resize(const qn_onnx_call *call, qn_shape x, resize *r) {
                       qn_onnx_text(call, "nearest_mode", is_old ? "floor" : "round_prefer_floor"),
                   .cubic = qn_onnx_float(call, "cubic_coeff_a", -0.75),
                   .outside = qn_onnx_float(call, "extrapolation_value", 0),
-                  .leaves_outs = qn_onnx_int(call, "exclude_outside", 0) != 0};
+                  .leaves_outs = qn_onnx_int(call, "exclude_outside", 0) != 0,
+                  .is_smooth = qn_onnx_int(call, "antialias", 0) != 0};
     QN_TRY(read_extents(call, is_old, x, r));
-    if (strcmp(r->places, "tf_crop_and_resize") == 0)
-        r->region = qn_onnx_constant_of(call, 1);
-    if (r->region && (!r->region->reals || r->region->n != 2 * x.rank))
-        return qn_fail(QN_ERROR_FORMAT, "its region has no begin and end for each axis");
-    return QN_OK;
+    return strcmp(r->places, "tf_crop_and_resize") == 0 ? read_region(call, x.rank, r) : QN_OK;
 }
 
 static qn_status choose_interpolation(const resize *r, qn_interpolation *result) {
@@ -361,7 +406,7 @@ static qn_status choose_interpolation(const resize *r, qn_interpolation *result)
 
 /* Where the elements of an axis come from (the operator's description,
  * "coordinate_transformation_mode"). */
-static qn_status choose_places(const resize *r, int axis, int rank, int64_t n, qn_resampling *how) {
+static qn_status choose_places(const resize *r, int axis, int64_t n, qn_resampling *how) {
     const int64_t m = r->extents[axis];
     const double last = (double)(n - 1), extent = (double)n * r->scales[axis];
     const double between =
@@ -378,8 +423,11 @@ static qn_status choose_places(const resize *r, int axis, int rank, int64_t n, q
     } else if (strcmp(r->places, "align_corners") == 0) {
         how->step = last;
         how->scale = between;
-    } else if (r->region) {
-        const double begin = r->region->reals[axis], end = r->region->reals[rank + axis];
+    } else if (strcmp(r->places, "half_pixel_symmetric") == 0) {
+        how->shift = 0.5; /* around the middle, with an extent that was cut to a whole number */
+        how->offset = (double)n / 2 * (1 - (double)m / extent) - 0.5;
+    } else if (r->is_part) {
+        const double begin = r->region[axis][0], end = r->region[axis][1];
         how->step = m > 1 ? (end - begin) * last : 0;
         how->scale = between;
         how->offset = m > 1 ? begin * last : (begin + end) / 2 * last;
@@ -394,7 +442,88 @@ static qn_status choose_places(const resize *r, int axis, int rank, int64_t n, q
 /* Whether an axis does not stay as it is: another extent, or a part of it. */
 static bool is_sampled(const resize *r, qn_shape x, int axis) {
     return r->extents[axis] != x.dims[axis] ||
-           (r->region && (r->region->reals[axis] != 0 || r->region->reals[x.rank + axis] != 1));
+           (r->is_part && (r->region[axis][0] != 0 || r->region[axis][1] != 1));
+}
+
+/* ---- with antialias ---- */
+
+/* The filter at a distance: a triangle, or Keys' cubic. */
+static double filter_at(const resize *r, double x) {
+    const double c = r->cubic;
+    x = fabs(x);
+    if (r->mode[0] == 'l')
+        return x < 1 ? 1 - x : 0;
+    if (x < 1)
+        return ((c + 2) * x - (c + 3)) * x * x + 1;
+    return x < 2 ? ((c * x - 5 * c) * x + 8 * c) * x - 4 * c : 0;
+}
+
+/* The weights (n) of an axis's elements in one that is made around a place: the filter is as wide
+ * as the elements that become one. What is outside is left out, or stands at the edge. */
+static void put_filter(const resize *r, double place, double scale, int64_t n, double *weights) {
+    const double narrow = fmin(scale, 1), reach = (r->mode[0] == 'l' ? 1 : 2) / narrow;
+    double sum = 0;
+    for (int64_t i = (int64_t)floor(place - reach); i <= (int64_t)ceil(place + reach); i++) {
+        const bool is_out = i < 0 || i >= n;
+        const double weight =
+            is_out && r->leaves_outs ? 0 : filter_at(r, ((double)i - place) * narrow);
+        weights[clamp(i, 0, n - 1)] += weight;
+        sum += weight;
+    }
+    for (int64_t i = 0; i < n; i++)
+        weights[i] /= sum;
+}
+
+/* The place in the input that an element is made around. */
+static double place_of(const qn_resampling *how, int64_t i) {
+    return ((double)i + how->shift) * how->step / how->scale + how->offset;
+}
+
+/* An axis by a product with a matrix of the filter's weights. */
+static qn_value smooth_axis(qn_onnx_call *call, const resize *r, qn_value x, int axis, int at,
+                            const qn_resampling *how) {
+    qn_graph *g = call->graph;
+    qn_shape shape = qn_graph_shape(g, x);
+    const int64_t n = shape.dims[at], m = r->extents[axis];
+    const int last = shape.rank - 1;
+    int order[QN_MAX_RANK];
+    if (x.id < 0 || qn_onnx_check_made(n * m) != QN_OK)
+        return QN_NO_VALUE;
+    double *weights = qn_onnx_scratch(call, (size_t)(n * m + 1) * sizeof *weights);
+    for (int64_t i = 0; weights && i < m; i++) {
+        memset(weights + i * n, 0, (size_t)n * sizeof *weights);
+        put_filter(r, place_of(how, i), r->scales[axis], n, weights + i * n);
+    }
+    if (!weights)
+        return QN_NO_VALUE;
+    for (int i = 0; i <= last; i++)
+        order[i] = i == at ? last : i == last ? at : i;
+    x = qn_transpose(g, qn_onnx_side_name(call, "turned"), x, order);
+    shape = qn_graph_shape(g, x);
+    x = qn_reshape(g, qn_onnx_side_name(call, "lines"), x, QN_SHAPE(-1, n));
+    x = qn_matmul(g, qn_onnx_side_name(call, "smooth"), x,
+                  qn_onnx_made_value(call, "filter", QN_SHAPE(m, n), weights), false, true);
+    shape.dims[last] = m;
+    x = qn_reshape(g, qn_onnx_side_name(call, "axes"), x, shape);
+    return qn_transpose(g, qn_onnx_side_name(call, "back"), x, order);
+}
+
+/* A filter of antialias makes sense of images that become smaller between their elements. */
+static qn_status build_smooth(qn_onnx_call *call, const resize *r, qn_onnx_operand x) {
+    x.x = qn_onnx_as_reals(call, x.x);
+    for (int i = 0; i < x.shape.rank; i++) {
+        qn_resampling how = {.border = QN_BORDER_EDGE};
+        if (!is_sampled(r, x.shape, i))
+            continue;
+        QN_TRY(choose_places(r, i, x.shape.dims[i], &how));
+        if (how.border == QN_BORDER_VALUE)
+            return qn_fail(QN_ERROR_UNSUPPORTED, "it cuts out a region with antialias");
+        x.x = smooth_axis(call, r, x.x, i, qn_onnx_place_axis(&x, i), &how);
+        if (x.x.id < 0)
+            return call->graph->status != QN_OK ? call->graph->status : QN_ERROR_UNSUPPORTED;
+    }
+    qn_onnx_give_like(call, 0, x.x, x.is_image);
+    return call->graph->status;
 }
 
 static qn_status build_resize(qn_onnx_call *call) {
@@ -411,6 +540,8 @@ static qn_status build_resize(qn_onnx_call *call) {
         qn_onnx_give_input(call, 0, 0);
         return QN_OK;
     }
+    if (r.is_smooth && interpolation >= QN_LINEAR)
+        return build_smooth(call, &r, x);
     for (int i = 0; i < x.shape.rank; i++) {
         if (!is_sampled(&r, x.shape, i))
             continue;
@@ -418,7 +549,7 @@ static qn_status build_resize(qn_onnx_call *call) {
                               .border = QN_BORDER_EDGE,
                               .cubic = r.cubic,
                               .leaves_outs = r.leaves_outs};
-        QN_TRY(choose_places(&r, i, x.shape.rank, x.shape.dims[i], &how));
+        QN_TRY(choose_places(&r, i, x.shape.dims[i], &how));
         x.x = qn_resample(call->graph, qn_onnx_step_name(call, --left == 0), x.x,
                           qn_onnx_place_axis(&x, i), r.extents[i], &how);
     }

@@ -1,12 +1,12 @@
 /* Places of an image that are worked out: AffineGrid makes them (Jaderberg et al. 2015, equation
- * 1), GridSample reads an image or a volume there, RoiAlign over a region's cells (He et al. 2017).
- * Gradients flow to what is read and to the places. */
+ * 1), GridSample reads an image or a volume there. Gradients flow to what is read and to the
+ * places. */
 #include "base/status.h"
 #include "onnx/axes.h"
 #include "onnx/fold.h"
+#include "onnx/images/sample.h"
 #include "onnx/operators/formula.h"
 #include "onnx/operators/rows.h"
-#include "onnx/operators/sample.h"
 
 #include <string.h>
 
@@ -253,121 +253,8 @@ static qn_status build_affine_grid(qn_onnx_call *call) {
     return g->status;
 }
 
-/* ---- RoiAlign ---- */
-
-typedef struct regions {
-    qn_onnx_sampling s;
-    int64_t n, rows, columns, samples; /* regions; cells of each; samples of a cell, each way */
-    double scale, shift;
-    bool is_half_pixel, is_most;
-} regions;
-
-static qn_status read_regions(qn_onnx_call *call, regions *r) {
-    const qn_shape rois = qn_onnx_shape(call, 1), which = qn_onnx_shape(call, 2);
-    const char *mode = qn_onnx_text(call, "mode", "avg");
-    const char *transform = qn_onnx_text(call, "coordinate_transformation_mode",
-                                         call->opset < 16 ? "output_half_pixel" : "half_pixel");
-    *r = (regions){.n = rois.dims[0],
-                   .rows = qn_onnx_int(call, "output_height", 1),
-                   .columns = qn_onnx_int(call, "output_width", 1),
-                   .samples = qn_onnx_int(call, "sampling_ratio", 0),
-                   .scale = qn_onnx_float(call, "spatial_scale", 1),
-                   .is_half_pixel = strcmp(transform, "half_pixel") == 0,
-                   .is_most = strcmp(mode, "max") == 0};
-    r->shift = r->is_half_pixel ? -0.5 : 0;
-    if (rois.rank != 2 || rois.dims[1] != 4 || which.rank != 1 || which.dims[0] != r->n ||
-        qn_onnx_shape(call, 0).rank != 4)
-        return qn_fail(QN_ERROR_FORMAT, "its regions are not four numbers each, and a sample's");
-    if (r->samples < 1 || r->samples > 64)
-        return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "sampling_ratio is %lld, so that the regions decide how many samples a cell "
-                       "has: export with a ratio of 1 to 64, such as 2",
-                       (long long)r->samples);
-    if (r->rows < 1 || r->columns < 1 || r->rows > 1 << 12 || r->columns > 1 << 12)
-        return qn_fail(QN_ERROR_FORMAT, "its output has %lld x %lld cells", (long long)r->rows,
-                       (long long)r->columns);
-    return qn_onnx_check_made(r->n * r->rows * r->columns * r->samples * r->samples);
-}
-
-/* Coordinates along an axis of all samples of a region's cells, (n, cells * samples). */
-static qn_value region_line(const regions *r, qn_value rois, int axis, int64_t cells) {
-    qn_onnx_call *call = r->s.call;
-    qn_graph *g = call->graph;
-    const int first = axis == 0 ? 1 : 0;
-    const int64_t n = cells * r->samples;
-    double *parts = qn_onnx_scratch(call, (size_t)(n + 1) * sizeof *parts);
-    for (int64_t i = 0; parts && i < n; i++)
-        parts[i] = ((double)i + 0.5) / (double)n;
-    if (!parts)
-        return QN_NO_VALUE;
-    qn_value ends[2];
-    for (int i = 0; i < 2; i++) {
-        ends[i] =
-            qn_slice(g, qn_onnx_side_name(call, "end"), rois, 1, first + 2 * i, first + 2 * i + 1);
-        ends[i] = qn_onnx_line(call, "scaled", ends[i], r->scale, r->shift);
-    }
-    qn_value size = qn_onnx_combine(call, "size", QN_COMBINE_SUBTRACT, ends[1], ends[0]);
-    if (!r->is_half_pixel)
-        size = qn_onnx_cut(call, "least", size, 1, (double)INT32_MAX);
-    size = qn_onnx_combine(call, "part", QN_COMBINE_MULTIPLY, size,
-                           qn_onnx_made_value(call, "parts", QN_SHAPE(1, n), parts));
-    return qn_onnx_combine(call, "places", QN_COMBINE_ADD, size, ends[0]);
-}
-
-/* Of lines of each axis, (n, rows) and (n, columns), one for all places, (places, 1). */
-static qn_value spread_line(const regions *r, qn_value line, bool is_rows) {
-    const int64_t rows = r->rows * r->samples, columns = r->columns * r->samples;
-    line = qn_onnx_reshaped(r->s.call, "line", line,
-                            is_rows ? QN_SHAPE(r->n, rows, 1) : QN_SHAPE(r->n, 1, columns));
-    line = qn_expand(r->s.call->graph, qn_onnx_side_name(r->s.call, "spread"), line,
-                     QN_SHAPE(r->n, rows, columns));
-    return qn_onnx_reshaped(r->s.call, "flat", line, QN_SHAPE(r->s.n, 1));
-}
-
-/* 1 where a coordinate is not more than 1 before the first and after the last element. */
-static qn_value is_near(const regions *r, int axis, qn_value at) {
-    return qn_onnx_combine(r->s.call, "near", QN_COMBINE_EQUAL, at,
-                           qn_onnx_cut(r->s.call, "cut", at, -1, (double)r->s.extents[axis]));
-}
-
-/* The samples of each cell as one number. */
-static qn_value join_samples(const regions *r, qn_value y, int64_t channels) {
-    const int64_t k = r->samples;
-    const qn_window window = qn_window_square((int)k, (int)k, 0);
-    y = qn_onnx_reshaped(r->s.call, "samples", y,
-                         QN_SHAPE(r->n, r->rows * k, r->columns * k, channels));
-    return r->is_most ? qn_max_pool(r->s.call->graph, r->s.call->name, y, window)
-                      : qn_average_pool(r->s.call->graph, r->s.call->name, y, window);
-}
-
-static qn_status build_roi_align(qn_onnx_call *call) {
-    const int64_t channels = qn_onnx_shape(call, 0).dims[1];
-    qn_value at[2], near = QN_NO_VALUE;
-    regions r;
-    QN_TRY(read_regions(call, &r));
-    const int64_t n = r.n * r.rows * r.columns * r.samples * r.samples;
-    QN_TRY(qn_onnx_sampling_init(call, n, &r.s));
-    const qn_value rois = qn_onnx_as_reals(call, qn_onnx_plain(call, 1));
-    qn_value which = qn_onnx_as_reals(call, qn_onnx_plain(call, 2));
-    which = qn_onnx_reshaped(call, "which", which, QN_SHAPE(r.n, 1, 1));
-    which = qn_expand(call->graph, qn_onnx_side_name(call, "each"), which,
-                      QN_SHAPE(r.n, r.rows * r.samples, r.columns * r.samples));
-    r.s.sample = qn_onnx_reshaped(call, "sample", which, QN_SHAPE(n, 1));
-    for (int i = 0; i < 2; i++) {
-        at[i] = spread_line(&r, region_line(&r, rois, i, i == 0 ? r.rows : r.columns), i == 0);
-        const qn_value is = is_near(&r, i, at[i]);
-        near = i == 0 ? is : qn_onnx_combine(call, "both", QN_COMBINE_MULTIPLY, near, is);
-        at[i] = qn_onnx_cut(call, "within", at[i], 0, (double)r.s.extents[i] - 1);
-    }
-    qn_value y = qn_onnx_sample_linear(&r.s, at, r.is_most);
-    y = qn_onnx_combine(call, "kept", QN_COMBINE_MULTIPLY, y, near);
-    qn_onnx_give(call, 0, join_samples(&r, y, channels), true);
-    return call->graph->status;
-}
-
 const qn_onnx_translator qn_onnx_grid_translators[] = {
     {"GridSample", 2, 2, build_grid_sample},
     {"AffineGrid", 2, 2, build_affine_grid},
-    {"RoiAlign", 3, 3, build_roi_align},
     {NULL, 0, 0, NULL},
 };
