@@ -144,3 +144,31 @@ bool data_name_is_relative(const char *name) {
     return at && next_part(&at, &part) && copy_part(&part, NULL, path) && path[0] != '/' &&
            is_there(path);
 }
+
+/* "\xe9"; bytes of UTF-8 are not written so. */
+static bool is_written_byte(const char *at, char *byte) {
+    const char *const digits = "0123456789abcdef";
+    const char *high = at[0] == '\\' && at[1] == 'x' && at[2] ? strchr(digits, at[2]) : NULL;
+    const char *low = high && at[3] ? strchr(digits, at[3]) : NULL;
+    if (!low || high < digits + 8)
+        return false;
+    *byte = (char)((high - digits) << 4 | (low - digits));
+    return true;
+}
+
+qn_status data_name_restore(const char *name, qn_arena *texts, const char **found) {
+    char *to = qn_arena_text(texts, name);
+    *found = NULL;
+    if (!to)
+        return QN_ERROR_MEMORY;
+    char *made = to;
+    for (const char *at = name; *at; to++) {
+        const bool is_byte = is_written_byte(at, to);
+        if (!is_byte)
+            *to = *at;
+        at += is_byte ? 4 : 1;
+    }
+    *to = 0;
+    *found = strcmp(made, name) != 0 ? made : NULL;
+    return QN_OK;
+}

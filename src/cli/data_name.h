@@ -14,6 +14,9 @@ bool data_name_is_same(const char *a, const char *b);
 /* Whether the first path of a name, if it has one, leads anywhere from here. */
 bool data_name_is_there(const char *name);
 
+/* The name whose bytes that are no UTF-8 a checkpoint has written as \xe9; null: there are none. */
+qn_status data_name_restore(const char *name, qn_arena *texts, const char **found);
+
 /* Whether its first path is one from the current folder. */
 bool data_name_is_relative(const char *name);
 

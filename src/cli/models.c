@@ -65,7 +65,7 @@ static void put_parameter(void *user, int layer, const char *name, const qn_shap
     const bool is_json = *(const bool *)user;
     qn_shape_print(*shape, text);
     if (!is_json) {
-        printf("#%-4d %-40s %16s  %s\n", layer, name, text, reader);
+        printf("#%-4d %-40s %16s  %s\n", layer, terminal_name(name), text, terminal_name(reader));
         return;
     }
     json_begin();

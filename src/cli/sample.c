@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "cli/json.h"
 #include "cli/session.h"
+#include "cli/terminal.h"
 #include "models/language/model.h"
 #include "tasks/tasks.h"
 
@@ -164,7 +165,7 @@ static int sample(const arguments *a, session *s) {
     if (qn_task_sample(s->task, &sampled) != QN_OK)
         return report_failed_run();
     if (sampled.picture && !arguments_flag(a, "json"))
-        printf("saved to %s\n", sampled.picture);
+        printf("saved to %s\n", terminal_name(sampled.picture));
     return EXIT_DONE;
 }
 

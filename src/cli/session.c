@@ -68,6 +68,25 @@ static qn_status check_outputs(const qn_metadata *kept, const char *path) {
     return QN_OK;
 }
 
+/* Names of files that are no UTF-8 are kept with their bytes written out. */
+static qn_status restore_names(session *s) {
+    static const char *const keys[] = {"data", "prepared"};
+    const char *found;
+    qn_arena texts;
+    qn_status status = QN_OK;
+    qn_arena_init(&texts, &s->allocator);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && status == QN_OK; i++) {
+        const char *kept = qn_metadata_get(s->kept, keys[i]);
+        if (!kept || data_name_is_there(kept))
+            continue;
+        status = data_name_restore(kept, &texts, &found);
+        if (status == QN_OK && found && data_name_is_there(found))
+            status = qn_metadata_set(s->kept, keys[i], found);
+    }
+    qn_arena_deinit(&texts);
+    return status;
+}
+
 /* The data's name is that of the folder where the run was: here, or beside the checkpoint. */
 static qn_status move_data(session *s, const char *path, const char *data) {
     const char *end = strrchr(path, '/'), *found;
@@ -132,6 +151,8 @@ qn_status session_begin(session *s, const char *model, const char *data, const c
         QN_TRY(model_find(model, data, &s->model)); /* a name that is none is said first */
     if (path)
         QN_TRY(qn_checkpoint_read(&s->allocator, path, &s->kept));
+    if (s->kept)
+        QN_TRY(restore_names(s));
     if (s->kept)
         QN_TRY(check_outputs(s->kept, path));
     model_read_kept(s->kept);

@@ -420,7 +420,8 @@ static void print_done(const qn_study *study) {
         printf("%d cell%s failed; --retry runs them again\n", n_failed, n_failed == 1 ? "" : "s");
     if (n_left_out > 0)
         printf("%d cell%s left out for lack of memory\n", n_left_out, n_left_out == 1 ? "" : "s");
-    printf("results: %s/report.html, study.csv, study.json\n", qn_study_get_options(study)->folder);
+    printf("results: %s/report.html, study.csv, study.json\n",
+           terminal_name(qn_study_get_options(study)->folder));
 }
 
 /* ---- running ---- */

@@ -93,6 +93,40 @@ class Names(quern.Case):
         self.look("label", "ask", "l.qnl", "--html", "ask.html", "--override")
         self.look("label", "tell", "l.qnl", "1=\x1b[2J")
 
+    def test_files(self):
+        """Data, checkpoints and outputs with such names; a checkpoint finds its data again."""
+        self.make_rows("d.csv")
+        strange = HOSTILE[4] + HOSTILE[0]
+        data, weights, network = (strange + ending for ending in (b".csv", b".st", b".onnx"))
+        os.rename(os.fsencode(self.folder) + b"/d.csv", os.fsencode(self.folder) + b"/" + data)
+        self.both("train", "mlp", "--data", b"csv:" + data, "--holdout", "0.2", "--validation", "0.2", "--steps", "2", "--threads", "1",
+                  "--save", weights, "--save-best", b"best" + weights)
+        self.both("evaluate", "--weights", weights, "--html", b"p" + strange, "--confusion", b"c" + strange)
+        self.both("train", "--resume", weights, "--steps", "4", "--save", weights)
+        self.both("predict", b"csv:" + data, "--weights", weights)
+        self.both("inspect", b"csv:" + data, weights, "--html", b"i" + strange)
+        self.look("export", "mlp", "--weights", weights, "--out", network)
+        self.both("import", network)
+        self.look("models", network)
+        self.look("plan", "mlp", "--html", b"q" + strange, "--save", b"r" + strange)
+        for more in ((), ("--json",)):
+            self.look("federate", "simulate", "--model", "mlp", "--data", b"csv:" + data, "--holdout", "0.2", "--clients", "3",
+                      "--per-round", "2", "--rounds", "1", "--save", b"f" + strange, "--html", b"h" + strange, *more)
+        self.look("federate", "app", "--model", "mlp", "--data", b"csv:" + data, "--holdout", "0.2", "--clients", "3", "--per-round", "2",
+                  "--out", b"app" + strange)
+        self.look("split", "key", "--out", b"key" + strange)
+
+    def test_words(self):
+        """Wrong words and values of every command."""
+        names = re.findall(r"^  (\w+) +[A-Z]", self.run_quern("help").output, re.M)
+        strange = HOSTILE[0] + HOSTILE[4]
+        for name in set(names) - {"study", "meter"}:
+            for words in ((strange,), (b"--" + strange,), (b"show", strange), (b"start", strange, strange), (b"x", b"--weights", strange),
+                          (b"x", b"--data", b"csv:" + strange), (b"x", b"--data", strange), (b"x", b"--model", strange),
+                          (b"x", b"--save", strange + b"/x"), (b"x", b"--out", strange + b"/x")):
+                self.look(name, *words)
+        self.look(strange)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -8,6 +8,7 @@
 #include "cli/json.h"
 #include "cli/options.h"
 #include "cli/session.h"
+#include "cli/terminal.h"
 #include "federate/flower.h"
 #include "os/heap.h"
 #include "os/process/interrupt.h"
@@ -471,8 +472,8 @@ static void print_opening(const simulation *s) {
     }
     printf("%s on %s: %" PRId64 " clients with %" PRId64 " to %" PRId64
            " samples (%s, %.0f %% of one class in the mean), %" PRId64 " in a round\n",
-           s->o.model->name, s->data.name, s->o.n_clients, d.least, d.most, s->o.partition,
-           100 * d.largest_share, s->o.per_round);
+           s->o.model->name, terminal_name(s->data.name), s->o.n_clients, d.least, d.most,
+           terminal_name(s->o.partition), 100 * d.largest_share, s->o.per_round);
     if (s->o.clip > 0)
         printf("differential privacy of whole clients, with all of their samples; each takes part "
                "in a round with a chance of %" PRId64 " in %" PRId64 "\n",
@@ -695,7 +696,7 @@ static qn_status write_app(const simulation *s) {
         return qn_fail(QN_ERROR_ARGUMENT,
                        "quern federate app needs --out FOLDER; see quern federate --help");
     QN_TRY(qn_flower_write(&s->o, &how));
-    printf("%s is a Flower app; its README.md says how to run it\n", folder);
+    printf("%s is a Flower app; its README.md says how to run it\n", terminal_name(folder));
     if (!wheel)
         printf("it also needs quern's wheel: --wheel FILE, or add it to its pyproject.toml\n");
     return QN_OK;

@@ -7,6 +7,7 @@
 #include "cli/json.h"
 #include "cli/options.h"
 #include "cli/session.h"
+#include "cli/terminal.h"
 #include "federate/halves.h"
 #include "federate/split_server.h"
 #include "federate/tls.h"
@@ -600,7 +601,7 @@ static qn_status join(const arguments *a) {
                                           "files that --save wrote on both sides");
     QN_TRY(need(a, "join", "out"));
     QN_TRY(qn_halves_join(a->words[1], a->words[2], arguments_get(a, "out")));
-    printf("saved to %s\n", arguments_get(a, "out"));
+    printf("saved to %s\n", terminal_name(arguments_get(a, "out")));
     return QN_OK;
 }
 
@@ -608,7 +609,7 @@ static qn_status make_key(const arguments *a) {
     QN_TRY(need(a, "key", "out"));
     QN_TRY(qn_tls_key_create(arguments_get(a, "out")));
     printf("a new secret is in %s; bring a copy to the other side by a way that you trust\n",
-           arguments_get(a, "out"));
+           terminal_name(arguments_get(a, "out")));
     return QN_OK;
 }
 

@@ -269,9 +269,10 @@ static void print_result(const conversion *c) {
     if (c->counts.other[0])
         terminal_note("not read: objects such as %s; no code of the file is run", c->counts.other);
     printf("%s: %s parameters; %lld tensors of %s%s%s, by %s%s", c->model->name,
-           grouped(count_parameters(c), parameters), (long long)c->counts.n_used, c->a->words[0],
-           c->counts.key[0] ? " under " : "", qn_text_printable(c->counts.key, key, sizeof key),
-           map          ? map
+           grouped(count_parameters(c), parameters), (long long)c->counts.n_used,
+           terminal_name(c->a->words[0]), c->counts.key[0] ? " under " : "",
+           qn_text_printable(c->counts.key, key, sizeof key),
+           map          ? terminal_name(map)
            : c->shipped ? "quern's map "
                         : "equal names",
            !map && c->shipped ? c->shipped->name : "");
@@ -279,7 +280,7 @@ static void print_result(const conversion *c) {
         printf(", %lld left out", (long long)c->counts.n_left_out);
     if (c->counts.n_kept > 0)
         printf(", %lld parameter tensors newly initialised", (long long)c->counts.n_kept);
-    printf(out ? ", saved to %s\n" : "; all fits\n", out);
+    printf(out ? ", saved to %s\n" : "; all fits\n", out ? terminal_name(out) : NULL);
 }
 
 static qn_status begin(conversion *c) {

@@ -349,7 +349,7 @@ static int run(const arguments *a) {
     session_init(&x.session);
     const qn_status status = export(a, &x);
     if (status == QN_OK)
-        printf("exported to %s\n", arguments_get(a, "out"));
+        printf("exported to %s\n", terminal_name(arguments_get(a, "out")));
     qn_loader_destroy(x.loader);
     if (x.is_open)
         qn_data_close(&x.source);

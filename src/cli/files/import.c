@@ -3,6 +3,7 @@
 #include "cli/commands.h"
 #include "cli/files/import_language.h"
 #include "cli/model.h"
+#include "cli/terminal.h"
 #include "format/pretrained/pretrained.h"
 #include "os/os.h"
 #include "quern/onnx.h"
@@ -37,6 +38,11 @@ static const char *text_of(const cJSON *object, const char *key) {
     return text ? text : "";
 }
 
+/* Names are a stranger's. */
+static const char *shown(const cJSON *object, const char *key) {
+    return terminal_name(text_of(object, key));
+}
+
 static bool flag_of(const cJSON *object, const char *key) {
     return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, key));
 }
@@ -65,10 +71,10 @@ static void print_shape(const cJSON *object) {
 static void print_places(const cJSON *report, const char *key, const char *word) {
     const cJSON *place;
     cJSON_ArrayForEach(place, cJSON_GetObjectItemCaseSensitive(report, key)) {
-        printf("%-12s%s ", word, text_of(place, "name"));
+        printf("%-12s%s ", word, shown(place, "name"));
         print_shape(place);
         const double batch = number_of(place, "batch_axis");
-        printf(" %s%s%s\n", text_of(place, "type"),
+        printf(" %s%s%s\n", shown(place, "type"),
                flag_of(place, "channels_last") ? ", an image: channels go last here" : "",
                batch < 0    ? ", without a batch: one sample at a time"
                : batch == 1 ? ", with the batch as its second axis"
@@ -80,7 +86,7 @@ static void print_places(const cJSON *report, const char *key, const char *word)
 static void print_operators(const cJSON *report) {
     const cJSON *one;
     cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(report, "operators")) {
-        printf("%-12s%-24s %5.0f%s\n", "operator", text_of(one, "type"), number_of(one, "count"),
+        printf("%-12s%-24s %5.0f%s\n", "operator", shown(one, "type"), number_of(one, "count"),
                flag_of(one, "supported") ? "" : "  not supported");
     }
 }
@@ -89,7 +95,7 @@ static void print_parameters(const cJSON *report) {
     const cJSON *one;
     char count[32];
     cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(report, "parameters")) {
-        printf("%-12s%s ", "parameter", text_of(one, "name"));
+        printf("%-12s%s ", "parameter", shown(one, "name"));
         print_shape(one);
         printf("%s\n", flag_of(one, "trains") ? "" : "  does not train");
     }
@@ -104,10 +110,10 @@ static void print_initializers(const cJSON *report) {
     char count[32];
     cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(report, "initializers")) {
         const bool trains = flag_of(one, "trains"), is_sure = flag_of(one, "sure");
-        printf("%-12s%s ", "initializer", text_of(one, "name"));
+        printf("%-12s%s ", "initializer", shown(one, "name"));
         print_shape(one);
-        printf(" %s  %s%s: %s\n", text_of(one, "type"), is_sure ? "" : "unsure, ",
-               trains ? "trains" : "fixed", text_of(one, "reason"));
+        printf(" %s  %s%s: %s\n", shown(one, "type"), is_sure ? "" : "unsure, ",
+               trains ? "trains" : "fixed", shown(one, "reason"));
         n_unsure += !is_sure;
     }
     if (n_unsure > 0)
@@ -137,14 +143,14 @@ static void print_tasks(const cJSON *report) {
     }
     cJSON_ArrayForEach(one, tasks) {
         if (n_fitting == 0 && !flag_of(one, "fits"))
-            printf("%-12s%s\n", "no task", text_of(one, "reason"));
+            printf("%-12s%s\n", "no task", shown(one, "reason"));
     }
 }
 
 static void print_report(const cJSON *report) {
     const cJSON *one;
-    printf("%s: opset %.0f%s%s\n", text_of(report, "file"), number_of(report, "opset"),
-           *text_of(report, "producer") ? ", made by " : "", text_of(report, "producer"));
+    printf("%s: opset %.0f%s%s\n", shown(report, "file"), number_of(report, "opset"),
+           *text_of(report, "producer") ? ", made by " : "", shown(report, "producer"));
     print_places(report, "inputs", "input");
     print_places(report, "outputs", "output");
     print_operators(report);
@@ -156,8 +162,8 @@ static void print_report(const cJSON *report) {
         printf("the softmax at the end is left out in training: the loss has one of its own\n");
     cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(report, "failures")) {
         if (*text_of(one, "node"))
-            printf("node %s (%s): ", text_of(one, "node"), text_of(one, "type"));
-        printf("%s\n", text_of(one, "reason"));
+            printf("node %s (%s): ", shown(one, "node"), shown(one, "type"));
+        printf("%s\n", shown(one, "reason"));
     }
     printf("%s\n", flag_of(report, "supported") ? "everything in it is supported"
                                                 : "it cannot be trained as it is");

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/terminal.h"
 #include "models/language/description.h"
 #include "models/language/template.h"
 
@@ -76,7 +77,7 @@ static void print_types(const qn_language *model) {
 static void print_model(const qn_language *model) {
     char size[QN_SIZE_TEXT], text[128];
     const char *form = qn_language_template_form(model->chat);
-    printf("%s: a language model, %s, %s\n", model->files->path,
+    printf("%s: a language model, %s, %s\n", terminal_name(model->files->path),
            model->files->is_gguf ? "GGUF" : "a folder of Hugging Face's",
            qn_text_print_size((uint64_t)qn_pretrained_bytes(model->files), size));
     printf("%-12s%s (%s)%s%s\n", "family", family_name(model),

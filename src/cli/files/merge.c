@@ -2,6 +2,7 @@
 #include "base/status.h"
 #include "cli/model.h"
 #include "cli/session.h"
+#include "cli/terminal.h"
 
 #include <stdio.h>
 
@@ -55,7 +56,7 @@ static int run(const arguments *a) {
     session_init(&s);
     const qn_status status = merge(a, &s);
     if (status == QN_OK)
-        printf("saved to %s\n", arguments_get(a, "out"));
+        printf("saved to %s\n", terminal_name(arguments_get(a, "out")));
     session_deinit(&s);
     return status == QN_OK ? EXIT_DONE : report_failure(status);
 }

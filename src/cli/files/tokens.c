@@ -2,6 +2,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/terminal.h"
 #include "data/tokens/tokenizer.h"
 #include "os/heap.h"
 #include "os/os.h"
@@ -55,7 +56,7 @@ static void print_list(const qn_tokenizer *t, const qn_tokens *tokens) {
 static void print_tokens(const source *from, const qn_tokenizer *t, const qn_tokens *tokens) {
     char n[32], n_vocabulary[32], bytes[32];
     const char *split = qn_tokenizer_split(t);
-    printf("%s: %s tokens of %s bytes%s", from->path, grouped((int64_t)tokens->n, n),
+    printf("%s: %s tokens of %s bytes%s", terminal_name(from->path), grouped((int64_t)tokens->n, n),
            grouped((int64_t)from->bytes, bytes), tokens->n > 0 ? ", " : "");
     if (tokens->n > 0)
         printf("%.2f bytes a token", (double)from->bytes / (double)tokens->n);

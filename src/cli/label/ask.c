@@ -174,7 +174,7 @@ int label_ask(const arguments *a, qn_labeller *labeller) {
     if (status == QN_OK && html)
         status = write_page(labeller, questions, n, html);
     if (status == QN_OK && html && !is_json)
-        printf("saved to %s\n", html);
+        printf("saved to %s\n", terminal_name(html));
     if (status == QN_OK && n > 0 && arguments_flag(a, "answers"))
         status = answer(a, labeller, questions, n);
     else
@@ -183,7 +183,7 @@ int label_ask(const arguments *a, qn_labeller *labeller) {
     if (status != QN_OK)
         return report_failure(status);
     if (n > 0 && !is_json && !arguments_flag(a, "answers"))
-        printf("answer with quern label tell %s %" PRId64 "=NAME ..., or --answers\n", a->words[1],
-               qn_labeller_samples(labeller) - questions[0].age);
+        printf("answer with quern label tell %s %" PRId64 "=NAME ..., or --answers\n",
+               terminal_name(a->words[1]), qn_labeller_samples(labeller) - questions[0].age);
     return EXIT_DONE;
 }

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/label/label.h"
+#include "cli/terminal.h"
 #include "os/heap.h"
 #include "os/os.h"
 
@@ -102,6 +103,6 @@ int label_export(const arguments *a, const qn_labeller *labeller) {
         return report_failure(status);
     if (out && !arguments_flag(a, "json"))
         printf("%" PRId64 " samples are kept; their labels are in %s\n", qn_labeller_kept(labeller),
-               out);
+               terminal_name(out));
     return EXIT_DONE;
 }

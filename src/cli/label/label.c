@@ -187,7 +187,7 @@ static void print_made(const arguments *a, const qn_labeller *labeller) {
         "once\nsaved to %s\n",
         qn_labeller_class_count(labeller), qn_labeller_features(labeller),
         qn_text_print_size(cost.bytes, bytes), cost.mean_flops * 1e-6, cost.largest_flops * 1e-6,
-        arguments_get(a, "out"));
+        terminal_name(arguments_get(a, "out")));
 }
 
 static int init(const arguments *a) {

@@ -150,6 +150,6 @@ int label_show(const arguments *a, const qn_labeller *labeller) {
     if (write_page(labeller, &s, html) != QN_OK)
         return report_failed_run();
     if (!arguments_flag(a, "json"))
-        printf("saved to %s\n", html);
+        printf("saved to %s\n", terminal_name(html));
     return EXIT_DONE;
 }

@@ -148,7 +148,8 @@ static bool is_running(const char *folder) {
 static void print_status(const char *folder, const qn_learner_state *state, int64_t taken,
                          int64_t fresh) {
     const char *now = is_running(folder) ? "runs" : "does not run";
-    printf("%s: the service %s%s\n", folder, now, qn_service_is_paused(folder) ? ", paused" : "");
+    printf("%s: the service %s%s\n", terminal_name(folder), now,
+           qn_service_is_paused(folder) ? ", paused" : "");
     printf("  version %" PRId64 " is in use; %" PRId64 " samples were taken, %" PRId64
            " since the last round\n",
            state->version, taken, fresh);

@@ -143,7 +143,7 @@ static void print_text(const packing_run *r, double seconds) {
                100 * (1 - (double)p->proven_bytes / (double)p->top_bytes));
     print_verdict(r);
     if (r->out)
-        printf("written to    %s\n", r->out);
+        printf("written to    %s\n", terminal_name(r->out));
 }
 
 /* ---- running ---- */

@@ -155,7 +155,7 @@ static qn_status save(const training *t, const qn_task *task, const qn_metadata 
         return QN_OK;
     QN_TRY(qn_checkpoint_save(qn_task_engine(task), pairs, path));
     if (!t->progress.is_json)
-        printf("saved to %s\n", path);
+        printf("saved to %s\n", terminal_name(path));
     return QN_OK;
 }
 

@@ -302,7 +302,7 @@ static bool tell_best(const training *t) {
     printf("best: step %lld, %s %s %.4f", (long long)b->step, best_split(b),
            metric_words(b->metric, words, sizeof words), b->value);
     printf(is_saved ? ", saved to %s\n" : ", before this run; %s is as it was\n",
-           is_saved && t->state.saved_best_to ? t->state.saved_best_to : path);
+           terminal_name(is_saved && t->state.saved_best_to ? t->state.saved_best_to : path));
     return true;
 }
 
@@ -313,8 +313,8 @@ static void tell_folder(const training *t) {
     if (t->progress.is_json)
         return;
     if (*t->folder.path)
-        printf("kept in %s: quern predict --weights %s uses %s\n", t->folder.path, t->folder.path,
-               has_best ? "the best" : "the last");
+        printf("kept in %s: quern predict --weights %s uses %s\n", terminal_name(t->folder.path),
+               terminal_name(t->folder.path), has_best ? "the best" : "the last");
     else if (t->save && !t->save_best && b->split == QN_VALIDATION && b->step >= 0 &&
              b->step < t->state.saved_step)
         printf("the best by validation was step %lld; --save-best FILE keeps it\n",
@@ -324,7 +324,7 @@ static void tell_folder(const training *t) {
 static int finish_done(training *t) {
     const char *to = t->state.saved_to;
     if (to && !arguments_flag(t->a, "json"))
-        printf("saved to %s\n", to);
+        printf("saved to %s\n", terminal_name(to));
     if (to && strcmp(t->save, to) != 0)
         terminal_note("%s was trained longer, and stays", t->save);
     if (!tell_best(t))
