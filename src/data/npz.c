@@ -131,6 +131,10 @@ qn_status qn_npz_check(const qn_npz *npz) {
     return qn_file_map_check(npz->memory);
 }
 
+void qn_npz_forget(const qn_npz *npz) {
+    qn_file_forget(npz->memory);
+}
+
 void qn_npz_close(qn_npz *npz) {
     if (npz->memory)
         qn_file_unmap(npz->memory, npz->bytes);

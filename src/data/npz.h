@@ -34,6 +34,9 @@ void qn_npz_close(qn_npz *npz);
 /* After arrays were read: fails if something of their file was gone (qn_file_map_check). */
 qn_status qn_npz_check(const qn_npz *npz);
 
+/* What was read of the mapped file need not stay in memory. */
+void qn_npz_forget(const qn_npz *npz);
+
 /* By name, or null. */
 const qn_npz_array *qn_npz_find(const qn_npz *npz, const char *name);
 

@@ -2,6 +2,7 @@
 #include "format/zip.h"
 
 #include "base/status.h"
+#include "os/os.h"
 
 #include <zlib.h>
 
@@ -128,5 +129,13 @@ qn_status qn_zip_locate(qn_zip *z, const qn_zip_entry *e, const unsigned char **
 }
 
 bool qn_zip_is_whole(const qn_zip_entry *entry, const unsigned char *data) {
-    return crc32_z(crc32_z(0, NULL, 0), data, (z_size_t)entry->unpacked) == entry->checksum;
+    enum { PIECE = 1 << 22 };
+    uLong sum = crc32_z(0, NULL, 0);
+    for (uint64_t at = 0; at < entry->unpacked; at += PIECE) {
+        const uint64_t left = entry->unpacked - at;
+        sum = crc32_z(sum, data + at, left < PIECE ? (z_size_t)left : PIECE);
+        if (left > PIECE)
+            qn_file_forget(data); /* a mapped file's pages do not stay in memory */
+    }
+    return sum == entry->checksum;
 }

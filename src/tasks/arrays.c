@@ -51,6 +51,8 @@ typedef struct arrays {
     int64_t n[QN_SPLITS];        /* samples */
     int64_t batch, n_batches;    /* a batch; trained on so far */
     int evaluation;              /* program */
+    bool is_limited;             /* by a budget, in which what was read of files counts, too */
+    size_t n_resident;           /* bytes of files that were read since they were forgotten */
     char input_text[128], output_text[128];
 } arrays;
 
@@ -325,6 +327,19 @@ static qn_status find_targets(const qn_task *task, arrays *a) {
     return a->n_targets > 0 ? QN_OK : find_own_loss(task, a);
 }
 
+/* ---- memory ---- */
+
+/* Under a budget, pages of a mapped file that was read do not stay. */
+static void note_read(arrays *a, size_t bytes) {
+    enum { MOST_BYTES = 4 << 20 };
+    a->n_resident += bytes;
+    if (!a->is_limited || a->n_resident < MOST_BYTES)
+        return;
+    for (int i = 0; i < a->n_files; i++)
+        qn_npz_forget(&a->files[i]);
+    a->n_resident = 0;
+}
+
 /* ---- checks ---- */
 
 static bool is_ignored(const column *c, const qn_npz_array *array, int32_t class) {
@@ -332,9 +347,10 @@ static bool is_ignored(const column *c, const qn_npz_array *array, int32_t class
     return class < 0 || (is_byte && class == MOST_BYTE && c->n_classes <= MOST_BYTE);
 }
 
-static qn_status check_wholes(const column *c, const qn_npz_array *array, int64_t n) {
+static qn_status check_wholes(const column *c, const qn_npz_array *array, int64_t begin,
+                              int64_t end) {
     const bool is_class = c->n_classes > 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = begin; i < end; i++) {
         int32_t value;
         int64_t bad;
         if (!qn_npz_read_indices(array, i, 1, &value, &bad))
@@ -350,8 +366,9 @@ static qn_status check_wholes(const column *c, const qn_npz_array *array, int64_
     return QN_OK;
 }
 
-static qn_status check_reals(const column *c, const qn_npz_array *array, int64_t n) {
-    for (int64_t i = 0; i < n; i++) {
+static qn_status check_reals(const column *c, const qn_npz_array *array, int64_t begin,
+                             int64_t end) {
+    for (int64_t i = begin; i < end; i++) {
         float value;
         qn_npz_read_reals(array, i, 1, &value);
         if (!isfinite(value))
@@ -363,15 +380,23 @@ static qn_status check_reals(const column *c, const qn_npz_array *array, int64_t
     return QN_OK;
 }
 
-static qn_status check_columns(const arrays *a) {
+/* Piece by piece, for what of it is in memory. */
+static qn_status check_column(arrays *a, const column *c, const qn_npz_array *array) {
+    enum { PIECE = 1 << 18 };
+    const int64_t n = array->header.shape.dims[0] * c->given;
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t end = n - at < PIECE ? n : at + PIECE;
+        QN_TRY(c->is_whole || c->n_classes > 0 ? check_wholes(c, array, at, end)
+                                               : check_reals(c, array, at, end));
+        note_read(a, (size_t)(end - at) * array->header.element_bytes);
+    }
+    return QN_OK;
+}
+
+static qn_status check_columns(arrays *a) {
     for (int i = 0; i < a->n_inputs + a->n_targets; i++) {
-        const column *c = &a->columns[i];
-        for (int file = 0; file < a->n_files; file++) {
-            const qn_npz_array *array = c->array[file];
-            const int64_t n = array->header.shape.dims[0] * c->given;
-            QN_TRY(c->is_whole || c->n_classes > 0 ? check_wholes(c, array, n)
-                                                   : check_reals(c, array, n));
-        }
+        for (int file = 0; file < a->n_files; file++)
+            QN_TRY(check_column(a, &a->columns[i], a->columns[i].array[file]));
     }
     return QN_OK;
 }
@@ -397,8 +422,11 @@ static void fill_wholes(const column *c, const qn_npz_array *array, int64_t row,
         to[i] = is_ignored(c, array, to[i]) ? -1 : to[i];
 }
 
+/* What one fault may bring: systems map the file's pages together that they have together. */
+enum { FAULT_BYTES = 2 << 20 };
+
 /* Place i of the buffers. */
-static void fill(const arrays *a, int file, int64_t row, int64_t i) {
+static void fill(arrays *a, int file, int64_t row, int64_t i) {
     for (int n = 0; n < a->n_inputs + a->n_targets; n++) {
         const column *c = &a->columns[n];
         const qn_npz_array *array = c->array[file];
@@ -408,11 +436,12 @@ static void fill(const arrays *a, int file, int64_t row, int64_t i) {
             fill_classes(c, array, row, (float *)c->buffer + i * c->width);
         else
             qn_npz_read_reals(array, row * c->given, c->given, (float *)c->buffer + i * c->width);
+        note_read(a, FAULT_BYTES + (size_t)c->given * array->header.element_bytes);
     }
 }
 
 /* Sample `index` of a split. */
-static void fill_sample(const arrays *a, qn_split split, int64_t index, int64_t i) {
+static void fill_sample(arrays *a, qn_split split, int64_t index, int64_t i) {
     if (split == QN_TEST && a->n_files == 2) {
         fill(a, 1, index, i);
         return;
@@ -443,14 +472,14 @@ static qn_status fill_batch(const qn_task *task, arrays *a, int64_t number) {
 
 /* What is looked at: all rows of the training file, or those that are left behind the test. */
 typedef struct looking {
-    const arrays *a;
+    arrays *a;
     bool is_second;
 } looking;
 
 /* Rows of equal inputs are on one side. */
 static qn_status look(void *context, int64_t index, uint64_t *content, int32_t *class) {
     const looking *l = context;
-    const arrays *a = l->a;
+    arrays *a = l->a;
     const int64_t row = l->is_second ? qn_holdout_index(&a->held, QN_TRAIN, index) : index;
     *class = 0;
     *content = 0;
@@ -458,6 +487,7 @@ static qn_status look(void *context, int64_t index, uint64_t *content, int32_t *
         const qn_npz_array *array = a->columns[n].array[0];
         const size_t bytes = (size_t)(array->header.data_bytes / array->header.shape.dims[0]);
         *content = *content * 31 + qn_hash_bytes(array->data + (size_t)row * bytes, bytes);
+        note_read(a, bytes);
     }
     return QN_OK;
 }
@@ -581,6 +611,7 @@ static void fill_facts(qn_task *task, arrays *a) {
 
 /* Data, and what of them goes where. */
 static qn_status open_data(qn_task *task, arrays *a) {
+    a->is_limited = task->how.memory_budget_bytes > 0;
     QN_TRY(open_files(task, a));
     QN_TRY(find_inputs(a));
     QN_TRY(qn_onnx_find_outputs(a->network, a->targets.inputs, a->made));

@@ -3,7 +3,9 @@ one, what cannot work is refused with a budget that does, and a resumed run may 
 
 The heavier models are in test_memory_option_heavy.py."""
 import re
+import struct
 import unittest
+import zipfile
 
 import quern
 
@@ -115,6 +117,25 @@ class Ways(Memory):
         self.assertGreater(budget, 8 << 20)
         run = self.train("char-lstm", *options, "--steps", 2, "--memory", budget)
         self.check_inside(run, budget)
+
+    def test_arrays(self):
+        """A mapped file of arrays three times the budget: what was read of it does not stay in memory."""
+        self.run_quern("train", "mlp", "--data", "synthetic", "--steps", 1, "--no-test", "--input", "1x1x512", "--save", "w")
+        self.run_quern("export", "mlp", "--weights", "w", "--out", "n.onnx")
+        n = 20000
+        arrays = {"input": ("<f4", (n, 1, 1, 512), b"".join(struct.pack("<f", i / n) + bytes(4 * 511) for i in range(n))),
+                  "y": ("<i8", (n,), struct.pack(f"<{n}q", *(i % 10 for i in range(n))))}
+        with zipfile.ZipFile(self.folder / "x.npz", "w", zipfile.ZIP_STORED) as file:
+            for name, (kind, shape, content) in arrays.items():
+                quern.write_npy(self.folder / "part", kind, shape, content)
+                file.write(self.folder / "part", f"{name}.npy")
+        for more in ((), ("--holdout", 0.2)):
+            run = self.run_quern("train", "n.onnx", "--data", "npz:x.npz", "--batch", 16, "--steps", 20, *STEPS, *more, "--save", "a",
+                                 "--override", "--memory", "14M")
+            self.check_inside(run, 14 << 20)
+            self.run_quern("train", "n.onnx", "--data", "npz:x.npz", "--batch", 16, "--steps", 20, *STEPS, *more, "--save", "b",
+                           "--override")
+            self.assertEqual(self.bytes_of("a"), self.bytes_of("b"))
 
     def test_words(self):
         options = ("train", "mobilenet-v2", "--data", "synthetic", "--batch", 8, "--steps", 1,
