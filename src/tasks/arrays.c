@@ -611,7 +611,7 @@ static void fill_facts(qn_task *task, arrays *a) {
 
 /* Data, and what of them goes where. */
 static qn_status open_data(qn_task *task, arrays *a) {
-    a->is_limited = task->how.memory_budget_bytes > 0;
+    a->is_limited = task->how->memory_budget_bytes > 0;
     QN_TRY(open_files(task, a));
     QN_TRY(find_inputs(a));
     QN_TRY(qn_onnx_find_outputs(a->network, a->targets.inputs, a->made));

@@ -370,6 +370,13 @@ class Draw(Adapters):
     arguments = ("sample", "m.gguf", "--prompt", "abc", "--tokens", 3, "--temperature", 0, "--threads", 1)
     again = Torture.again
 
+    def test_without_mappings(self):
+        """A file system that maps no files: the weights are read instead."""
+        self.prepare()
+        done, counts = self.run_failing()
+        found = [self.run_failing(f"mmap:{call}", "ENODEV")[0] for call in range(1, counts["mmap"] + 1)]
+        self.assertIn((0, done.stdout), [(one.returncode, one.stdout) for one in found])
+
 
 class Pretrained(Trained):
     arguments = ("pretrained", "--dir", "starts")

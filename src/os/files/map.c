@@ -162,6 +162,8 @@ qn_status qn_file_map(const qn_file *file, const void **memory) {
         return qn_fail(QN_ERROR_UNSUPPORTED, "%s is larger than this machine can address",
                        qn_file_path(file));
     void *made = mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, qn_file_descriptor(file), 0);
+    if (made == MAP_FAILED && (errno == ENODEV || errno == ENOSYS || errno == EOPNOTSUPP))
+        return read_instead(file, memory); /* a file system without mappings */
     if (made == MAP_FAILED)
         return qn_fail(QN_ERROR_IO, "cannot map %s: %s", qn_file_path(file), strerror(errno));
     if (note(made, file)) {
