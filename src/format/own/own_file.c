@@ -68,6 +68,7 @@ unsigned qn_own_kinds_of_head(const char *head, size_t bytes) {
          begins(head, bytes, "class,taken for,samples\n") || is_matrix(head, bytes)},
         {QN_OWN_BUFFERS, is_buffers(head, bytes)},
         {QN_OWN_LABELS, begins(head, bytes, "sample,label,confidence\n")},
+        {QN_OWN_MOVES, begins(head, bytes, "moved from,moved to\n")},
         {QN_OWN_METRICS, begins(head, bytes, "{\"quern\":\"")},
         {QN_OWN_PLAN, begins(head, bytes, "{\"format\":\"quern plan ")},
         {QN_OWN_PICTURE, is_picture(head, bytes)},
@@ -164,6 +165,7 @@ const char *qn_own_kind_words(unsigned kinds) {
         {QN_OWN_METRICS, "a file of measurements"},
         {QN_OWN_PLAN, "a plan"},
         {QN_OWN_PICTURE, "a picture"},
+        {QN_OWN_MOVES, "a list of moves"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (kinds & rows[i].kind)

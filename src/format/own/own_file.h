@@ -19,6 +19,7 @@ typedef enum qn_own_kind {
     QN_OWN_PLAN = 512,      /* JSON of a plan */
     QN_OWN_LABELLER = 2048, /* a labeller: safetensors */
     QN_OWN_PICTURE = 1024,  /* PNG */
+    QN_OWN_MOVES = 4096,    /* CSV of files that were moved */
 } qn_own_kind;
 
 enum { QN_OWN_HEAD_BYTES = 4096 };

@@ -3,7 +3,7 @@
  * link it as NAME.quern-tmp, rename it over the target, sync the folder. File systems without
  * unnamed files (vfat, exFAT, NFS) get NAME.quern-tmp from the start (target.h). Symbolic links are
  * followed: their target is replaced. */
-#define _GNU_SOURCE /* syncfs */
+#define _GNU_SOURCE /* syncfs, renameat2 */
 
 #include "base/status.h"
 #include "os/files/room.h"
@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -159,6 +160,38 @@ qn_status qn_file_move(const char *from, const char *to) {
         return fail_at("open", from);
     qn_status status =
         rename(from, t.path) == 0 ? qn_entry_sync(t.path, moved) : fail_at("replace", t.path);
+    close(moved);
+    return status;
+}
+
+/* Where the file system knows no such renaming: a second name, then the first one is taken away. */
+static int rename_new(const char *from, const char *to) {
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+        return 0;
+    if (errno != EINVAL && errno != ENOSYS)
+        return -1;
+    return link(from, to) == 0 ? unlink(from) : -1;
+}
+
+qn_status qn_file_move_new(const char *from, const char *to, bool *is_there) {
+    struct stat old;
+    *is_there = false;
+    if (lstat(from, &old) != 0)
+        return fail_at("open", from);
+    if (!S_ISREG(old.st_mode))
+        return qn_fail(QN_ERROR_IO, "%s is no regular file, and stays where it is", from);
+    const int moved = open(from, O_RDONLY | O_CLOEXEC);
+    if (moved < 0)
+        return fail_at("open", from);
+    qn_status status = QN_OK;
+    if (rename_new(from, to) != 0) {
+        *is_there = errno == EEXIST;
+        status = fail_at("move to", to);
+    }
+    if (status == QN_OK)
+        status = qn_entry_sync(to, moved);
+    if (status == QN_OK)
+        status = qn_entry_sync(from, moved);
     close(moved);
     return status;
 }
