@@ -12,6 +12,13 @@
 
 typedef struct qn_data_format qn_data_format;
 
+/* Where a sample lies that is a file of its own: root/name, in the source's memory. */
+typedef struct qn_sample_file {
+    const char *root, *name;
+    const char *folder; /* the first part of name that is its class; null: the class is none of its
+                           folders, or not the first */
+} qn_sample_file;
+
 /* First member of every source of this floor. */
 typedef struct qn_source_base {
     const qn_data_format *format;
@@ -35,6 +42,9 @@ typedef struct qn_source_base {
     const char *(*name_unit)(const struct qn_source_base *base, uint64_t content);
     /* The rows of the data that make up a sample, where they are several; may be null. */
     qn_status (*rows_of)(struct qn_source_base *base, int64_t index, int64_t *first, int64_t *n);
+    /* The file that a sample is; false: it is none. May be null. */
+    bool (*file_of)(const struct qn_source_base *base, qn_split split, int64_t index,
+                    struct qn_sample_file *file);
     /* Once it is divided: what follows from the training samples alone. May be null. */
     qn_status (*divided)(struct qn_source_base *base, const qn_data_source *source);
     struct qn_division *division; /* into training, test and validation; null: none (split) */
@@ -64,6 +74,14 @@ qn_status qn_source_open(const qn_data_format *format, const qn_source_base *giv
  */
 qn_status qn_source_rows_of(const qn_data_source *source, qn_split split, int64_t index,
                             int64_t *first, int64_t *n);
+
+/* The format's own number of a sample, and the split that it comes from there: of samples that were
+ * held out, QN_TRAIN. */
+void qn_source_find_sample(const qn_data_source *source, qn_split *split, int64_t *index);
+
+/* The file that sample `index` of a split is; false: samples are no files. */
+bool qn_source_file_of(const qn_data_source *source, qn_split split, int64_t index,
+                       qn_sample_file *file);
 
 /* The group that options ask for; null: none. */
 const char *qn_source_group(const qn_source_base *base);

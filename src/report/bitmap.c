@@ -65,3 +65,12 @@ void qn_bitmap_put(qn_output *out, int h, int w, int c, const uint8_t *pixels) {
     if (b.n > 0)
         put_four(&b);
 }
+
+void qn_bitmap_put_jpeg(qn_output *out, const uint8_t *data, size_t bytes) {
+    base64 b = {.out = out};
+    qn_output_text(out, "data:image/jpeg;base64,");
+    for (size_t i = 0; i < bytes; i++)
+        put_byte(&b, data[i]);
+    if (b.n > 0)
+        put_four(&b);
+}

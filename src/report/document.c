@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* What is open in the body. */
-typedef enum block { BLOCK_NONE, BLOCK_FIGURES, BLOCK_TABLE, BLOCK_CHART } block;
+typedef enum block { BLOCK_NONE, BLOCK_FIGURES, BLOCK_TABLE, BLOCK_GALLERY, BLOCK_CHART } block;
 
 enum { MESSAGE_BYTES = 256 };
 
@@ -97,7 +97,7 @@ static void refuse(qn_document *d, const char *what) {
 
 /* Whether something may begin: ends a row of figures. */
 static bool begin(qn_document *d, block wanted) {
-    if (d->open == BLOCK_TABLE || d->open == BLOCK_CHART) {
+    if (d->open == BLOCK_TABLE || d->open == BLOCK_CHART || d->open == BLOCK_GALLERY) {
         refuse(d, "a table or chart was not ended before the next part");
         return false;
     }
@@ -111,7 +111,9 @@ static bool begin(qn_document *d, block wanted) {
 
 static bool is_open(qn_document *d, block wanted) {
     if (d->open != wanted)
-        refuse(d, wanted == BLOCK_TABLE ? "a cell without a table" : "a series without a chart");
+        refuse(d, wanted == BLOCK_TABLE     ? "a cell without a table"
+                  : wanted == BLOCK_GALLERY ? "a card without a gallery"
+                                            : "a series without a chart");
     return d->open == wanted;
 }
 
@@ -143,15 +145,16 @@ static void put_side(qn_output *out, const char *label, const char *text) {
     put_element(out, "", text, "</p>\n");
 }
 
+static const char *const judgement_kinds[] = {[QN_JUDGED_GOOD] = "good",
+                                              [QN_JUDGED_BAD] = "bad",
+                                              [QN_JUDGED_UNSURE] = "unsure",
+                                              [QN_JUDGED_NOT] = "open"};
+
 void qn_document_find(qn_document *document, const qn_document_finding *f) {
-    static const char *const kinds[] = {[QN_JUDGED_GOOD] = "good",
-                                        [QN_JUDGED_BAD] = "bad",
-                                        [QN_JUDGED_UNSURE] = "unsure",
-                                        [QN_JUDGED_NOT] = "open"};
     qn_output *out = &document->out;
     if (!begin(document, BLOCK_NONE))
         return;
-    put_element(out, "<section class=\"finding ", kinds[f->judgement], "\">\n");
+    put_element(out, "<section class=\"finding ", judgement_kinds[f->judgement], "\">\n");
     put_element(out, "<h3><span class=\"badge\">", f->verdict, "</span> ");
     put_element(out, "", f->claim, "</h3>\n");
     put_side(out, "Here", f->here);
@@ -261,6 +264,38 @@ void qn_document_end_table(qn_document *document) {
     if (document->column != 0)
         refuse(document, "a table ended within a row");
     qn_output_text(&document->out, "</tbody></table></div></figure>\n");
+    document->open = BLOCK_NONE;
+}
+
+/* ---- galleries ---- */
+
+void qn_document_begin_gallery(qn_document *document, const char *name) {
+    if (!begin(document, BLOCK_GALLERY))
+        return;
+    put_element(&document->out, "<ul class=\"gallery\" aria-label=\"", name, "\">\n");
+}
+
+void qn_document_card_put(qn_document *document, const qn_document_card *card) {
+    qn_output *out = &document->out;
+    if (!is_open(document, BLOCK_GALLERY))
+        return;
+    put_element(out, "<li class=\"", judgement_kinds[card->judgement], "\">");
+    if (card->jpeg) {
+        put_element(out, "<img loading=\"lazy\" alt=\"", card->name, "\" src=\"");
+        qn_bitmap_put_jpeg(out, card->jpeg, card->jpeg_bytes);
+        qn_output_text(out, "\">");
+    }
+    put_element(out, "<span class=\"line\">", card->line, "</span>");
+    put_element(out, "<span class=\"note\">", card->name, "</span>");
+    if (card->note)
+        put_element(out, "<span class=\"note\">", card->note, "</span>");
+    qn_output_text(out, "</li>\n");
+}
+
+void qn_document_end_gallery(qn_document *document) {
+    if (!is_open(document, BLOCK_GALLERY))
+        return;
+    qn_output_text(&document->out, "</ul>\n");
     document->open = BLOCK_NONE;
 }
 
@@ -439,11 +474,20 @@ static qn_status write_document(void *context, qn_writer *writer) {
     return out.status;
 }
 
-qn_status qn_document_write(qn_document *document, const char *path) {
-    if (document->open == BLOCK_TABLE || document->open == BLOCK_CHART)
+static qn_status check(qn_document *document) {
+    if (document->open > BLOCK_FIGURES)
         refuse(document, "a table or chart was not ended");
     if (document->out.status != QN_OK)
         return qn_fail(document->out.status, "%s", document->message);
-    QN_TRY(find_machine(document));
+    return find_machine(document);
+}
+
+qn_status qn_document_write(qn_document *document, const char *path) {
+    QN_TRY(check(document));
     return qn_file_write(path, write_document, document);
+}
+
+qn_status qn_document_write_private(qn_document *document, const char *path) {
+    QN_TRY(check(document));
+    return qn_file_replace_private(path, write_document, document);
 }

@@ -62,6 +62,19 @@ void qn_document_cell_picture(qn_document *document, const char *name, int h, in
                               const uint8_t *pixels);
 void qn_document_end_table(qn_document *document);
 
+/* A gallery: cards side by side, as many in a row as there is room for. */
+void qn_document_begin_gallery(qn_document *document, const char *name);
+typedef struct qn_document_card {
+    const uint8_t *jpeg; /* (jpeg_bytes) a file; null: the text alone */
+    size_t jpeg_bytes;
+    const char *name;       /* of the sample: "photos/cat/1.jpg" */
+    const char *line;       /* what matters: "cat -> dog" */
+    const char *note;       /* beside it; null: nothing */
+    qn_judgement judgement; /* the colour of line; QN_JUDGED_NOT: none */
+} qn_document_card;
+void qn_document_card_put(qn_document *document, const qn_document_card *card);
+void qn_document_end_gallery(qn_document *document);
+
 typedef enum qn_chart_kind {
     QN_CHART_LINE,        /* over numbers */
     QN_CHART_STEP,        /* a value that holds until the next */
@@ -106,5 +119,8 @@ void qn_document_end_picture(qn_document *document);
 
 /* Writes the file, whole or not at all. */
 qn_status qn_document_write(qn_document *document, const char *path);
+
+/* The same, readable by its owner alone; path is no stream. */
+qn_status qn_document_write_private(qn_document *document, const char *path);
 
 #endif

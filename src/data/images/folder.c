@@ -167,6 +167,19 @@ static qn_status images_look(qn_source_base *base, int64_t index, uint64_t *cont
     return QN_OK;
 }
 
+static bool images_file_of(const qn_source_base *base, qn_split split, int64_t index,
+                           qn_sample_file *file) {
+    const images_source *images = (const images_source *)base;
+    const qn_image_list *list = &images->tree.lists[split];
+    const qn_image_entry *entry = &list->entries[index];
+    const char *class = entry->class >= 0 ? images->tree.classes[entry->class] : "";
+    const size_t n = strlen(class);
+    const bool is_folder = n > 0 && !images->tree.is_of_table && !images->table &&
+                           strncmp(entry->name, class, n) == 0 && entry->name[n] == '/';
+    *file = (qn_sample_file){list->root, entry->name, is_folder ? class : NULL};
+    return true;
+}
+
 /* Kinds of pictures, by the endings of their names. */
 static qn_status count_formats(images_source *images) {
     for (int split = 0; split < QN_SPLITS; split++) {
@@ -240,6 +253,7 @@ static qn_status images_open(qn_source_base *base, qn_data_source *source) {
     QN_TRY(list_and_scan(images));
     set_splits(images, source);
     base->look = images_look;
+    base->file_of = images_file_of;
     source->sample = QN_SHAPE(0, 0, 0);
     source->dtype = QN_U8;
     source->read = images_read;

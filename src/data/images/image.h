@@ -55,6 +55,9 @@ qn_status qn_image_load(const char *path, const qn_shape *size, bool centre_crop
 qn_status qn_image_load_known(const char *path, const qn_shape *size, bool centre_crop, uint8_t *x,
                               uint64_t *content);
 
+/* Makes a JPEG file of an image in memory, for free(); quality: 1 to 100. */
+qn_status qn_jpeg_encode(const qn_image *image, int quality, uint8_t **data, size_t *bytes);
+
 /* Resizes an image in memory to (H, W, C) bytes, as decoding does. */
 qn_status qn_image_fit(const qn_image *image, const qn_shape *size, bool centre_crop, uint8_t *x);
 

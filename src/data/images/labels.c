@@ -323,6 +323,7 @@ qn_status qn_image_labels_list(qn_image_tree *tree, const char *folder, const ch
                                const char *label) {
     labels l = {.tree = tree, .folder = folder};
     qn_file *file;
+    tree->is_of_table = true;
     if (tree->base->options.classes_from != QN_CLASSES_FROM_TOP)
         return qn_fail(QN_ERROR_ARGUMENT,
                        "--classes-from is for folders of pictures; images:%s,%s has its classes in "

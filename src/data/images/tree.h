@@ -29,6 +29,7 @@ typedef struct qn_image_tree {
     qn_source_base *base;
     const char **classes; /* (n_classes) of class_capacity; names in the arena */
     size_t n_classes, class_capacity;
+    bool is_of_table; /* classes are those of a table, not names of folders */
     qn_image_list lists[QN_SPLITS];
 } qn_image_tree;
 

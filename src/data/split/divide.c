@@ -41,6 +41,21 @@ qn_status qn_source_rows_of(const qn_data_source *source, qn_split split, int64_
     return base->rows_of(base, index, first, n);
 }
 
+void qn_source_find_sample(const qn_data_source *source, qn_split *split, int64_t *index) {
+    const qn_source_base *base = source->self;
+    if (source->facts && base->division)
+        find_sample(base->division, split, index);
+}
+
+bool qn_source_file_of(const qn_data_source *source, qn_split split, int64_t index,
+                       qn_sample_file *file) {
+    const qn_source_base *base = source->self;
+    if (!source->facts || !base->file_of)
+        return false;
+    qn_source_find_sample(source, &split, &index);
+    return base->file_of(base, split, index, file);
+}
+
 static qn_status read_divided(void *self, qn_split split, int64_t index, void *x, void *y) {
     const qn_division *d = ((const qn_source_base *)self)->division;
     find_sample(d, &split, &index);
