@@ -478,8 +478,12 @@ const void *qn_trainer_chances(const qn_trainer *t) {
     return qn_engine_result(t->engine, QN_TRAINER_EVALUATION, EVALUATION_CHANCES);
 }
 
+qn_status qn_trainer_run_evaluation(qn_trainer *t, const void *x) {
+    return qn_engine_run(t->engine, QN_TRAINER_EVALUATION, (const void *[]){x, t->labels});
+}
+
 qn_status qn_trainer_features(qn_trainer *t, const void *x, const float **features) {
-    QN_TRY(qn_engine_run(t->engine, QN_TRAINER_EVALUATION, (const void *[]){x, t->labels}));
+    QN_TRY(qn_trainer_run_evaluation(t, x));
     *features = qn_engine_result(t->engine, QN_TRAINER_EVALUATION, EVALUATION_FEATURES);
     return QN_OK;
 }

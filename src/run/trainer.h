@@ -23,6 +23,9 @@ const void *qn_trainer_outputs(const qn_trainer *trainer);
 qn_status qn_trainer_features(qn_trainer *trainer, const void *x, const float **features);
 int64_t qn_trainer_feature_width(const qn_trainer *trainer);
 
+/* Runs the network on an evaluation batch x; outputs and chances are its own then. */
+qn_status qn_trainer_run_evaluation(qn_trainer *trainer, const void *x);
+
 /* Chances of classes (batch, n_outputs) of the last evaluation batch. */
 const void *qn_trainer_chances(const qn_trainer *trainer);
 

@@ -231,6 +231,11 @@ static bool has_start(const qn_task *task) {
     return task->training && strcmp(qn_setting_text(task, QN_START, "none"), "none") != 0;
 }
 
+/* Whether every sample will be looked at. */
+static bool gives_features(const qn_task *task) {
+    return qn_setting_text(task, QN_GIVES_FEATURES, NULL) != NULL;
+}
+
 /* Whether training begins with weights that were converted: their file says how samples were
  * prepared, and no data that quern trained them on. */
 static bool begins_converted(const qn_task *task) {
@@ -404,7 +409,7 @@ static qn_status make_trainer(qn_task *task, classification *c) {
         .class_weights = c->class_weights,
         .only_evaluates = !task->training,
         .sample_weights = task->training && c->source.read_weight,
-        .features = has_start(task),
+        .features = has_start(task) || (gives_features(task) && c->input.rank > 1),
     };
     QN_TRY(qn_trainer_make(&options, qn_task_engine_options(task), &c->trainer));
     task->engine = qn_trainer_engine(c->trainer);
@@ -828,7 +833,7 @@ static qn_status fit_to(qn_task *task, qn_features *features, bool (*should_stop
     float *weight, *bias;
     QN_TRY(find_head(task, &weight, &bias));
     QN_TRY(qn_head_fit_find(task->allocator, features, c->n_outputs, should_stop, user, weight,
-                            bias, fit));
+                            bias, NULL, fit));
     return keep_unsure(task, fit);
 }
 
@@ -836,28 +841,51 @@ static qn_status classification_fit_head(qn_task *task, bool (*should_stop)(void
                                          int64_t *n_made, qn_head_fit *fit) {
     classification *c = task->self;
     qn_features features = {.n = 0};
-    qn_loader *loader = NULL;
     const int64_t batch = qn_task_test_batch(task);
     float *weight, *bias;
     QN_TRY(find_head(task, &weight, &bias)); /* before the work */
-    QN_TRY(qn_task_open_split(task, &c->source, &c->preparation, QN_TRAIN, batch, &loader));
     qn_feature_maker maker = {.allocator = task->allocator,
                               .log = task->log,
                               .trainer = c->trainer,
-                              .loader = loader,
                               .sample = c->input,
-                              .n = c->source.n_samples[QN_TRAIN],
+                              .n = {[QN_TRAIN] = c->source.n_samples[QN_TRAIN]},
                               .batch = batch,
                               .name = c->source.name,
                               .should_stop = should_stop,
                               .user = user};
+    QN_TRY(qn_task_open_split(task, &c->source, &c->preparation, QN_TRAIN, batch,
+                              &maker.loaders[QN_TRAIN]));
     qn_status status = qn_features_make(&maker, &features);
-    qn_loader_destroy(loader);
+    qn_loader_destroy(maker.loaders[QN_TRAIN]);
     if (status == QN_OK)
         status = fit_to(task, &features, should_stop, user, fit);
     qn_features_deinit(task->allocator, &features);
     *n_made = maker.n_made;
     return status;
+}
+
+static qn_status classification_look(qn_task *task, bool (*should_stop)(void *user), void *user,
+                                     qn_sample_looks *looks) {
+    classification *c = task->self;
+    float *weight = NULL, *bias = NULL;
+    *looks = (qn_sample_looks){.n_classes = 0};
+    if (c->is_regression)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "the targets of %s are %s: it is classes that are looked at", c->source.name,
+                       c->are_labels ? "labels" : "numbers");
+    if (strcmp(qn_setting_text(task, QN_GIVES_FEATURES, ""), "kept") == 0)
+        QN_TRY(find_head(task, &weight, &bias));
+    const qn_looking looking = {.task = task,
+                                .source = &c->source,
+                                .preparation = &c->preparation,
+                                .trainer = c->trainer,
+                                .sample = c->input,
+                                .n_classes = c->n_outputs,
+                                .weight = weight,
+                                .bias = bias,
+                                .should_stop = should_stop,
+                                .user = user};
+    return qn_looks_make(&looking, looks);
 }
 
 const qn_task_kind qn_task_classification = {
@@ -873,4 +901,5 @@ const qn_task_kind qn_task_classification = {
     .n_outputs = classification_outputs,
     .infer = classification_infer,
     .fit_head = classification_fit_head,
+    .look = classification_look,
 };

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Found by trying 252 generated photos of 7 classes, and Fashion-MNIST's first hundreds as files
  * (docs/data.md). */
@@ -19,7 +20,8 @@ enum {
     LEAST_STEPS = 2000,     /* from random weights */
     LEAST_TUNE_STEPS = 500, /* from weights that have learned something */
     FEW_IN_ALL = 500,       /* fewer are memorised unless something regularises */
-    FEW = 50                /* images of a class */
+    FEW = 50,               /* images of a class */
+    FEW_FITTED = 10         /* where a head is fitted to features of a body that knows photos */
 };
 
 static const double most_decay = 0.005, smoothing = 0.1;
@@ -121,9 +123,11 @@ static qn_status count_samples(const qn_data_source *source, int64_t *counts) {
 
 static void tell_counts(const qn_task *task, const qn_preparation *p, const int64_t *counts) {
     char text[600];
+    const bool is_fitted = strcmp(qn_setting_text(task, QN_START, "none"), "none") != 0;
+    const int enough = is_fitted ? FEW_FITTED : FEW;
     int n_few = 0, least = 0;
     for (int i = 0; i < p->n_classes; i++) {
-        n_few += counts[i] < FEW;
+        n_few += counts[i] < enough;
         if (counts[i] < counts[least])
             least = i;
     }
@@ -132,8 +136,9 @@ static void tell_counts(const qn_task *task, const qn_preparation *p, const int6
     snprintf(text, sizeof text,
              "%d of %d classes have fewer than %d images to train on (%s: %" PRId64
              "); expect many wrong predictions: take more photos, from other sides and in other "
-             "light, or start from trained weights (--load FILE --head data)",
-             n_few, p->n_classes, FEW, p->class_names[least], counts[least]);
+             "light%s",
+             n_few, p->n_classes, enough, p->class_names[least], counts[least],
+             is_fitted ? "" : ", or start from trained weights (quern pretrained)");
     tell(task, 1, text);
 }
 

@@ -7,6 +7,7 @@
 #include "numerics/numerics.h"
 #include "quern/task.h"
 #include "tasks/features/head_fit.h"
+#include "tasks/features/looking.h"
 #include "tasks/proximal.h"
 
 /* A kind. What fails leaves the task to close, which copes with a task that is half open. */
@@ -37,6 +38,10 @@ typedef struct qn_task_kind {
      * of which n_made had to be computed. Null: it cannot. */
     qn_status (*fit_head)(qn_task *task, bool (*should_stop)(void *user), void *user,
                           int64_t *n_made, qn_head_fit *fit);
+    /* Of a task with the setting QN_GIVES_FEATURES: looks at every sample. looks is to be given to
+     * qn_looks_deinit, also after a failure. Null: it cannot. */
+    qn_status (*look)(qn_task *task, bool (*should_stop)(void *user), void *user,
+                      qn_sample_looks *looks);
 } qn_task_kind;
 
 extern const qn_task_kind qn_task_classification, qn_task_language, qn_task_generation,
@@ -90,6 +95,11 @@ struct qn_task {
  * from, and the chance below which an answer is unsure. */
 #define QN_START        "start"
 #define QN_UNSURE_BELOW "unsure_below"
+
+/* Setting of a task that is not for training, which no checkpoint keeps, where every sample will be
+ * looked at (qn_task_kind.look): "kept" by features in the cache folder, of weights whose head alone
+ * was fitted, else "made". */
+#define QN_GIVES_FEATURES "gives_features"
 
 /* Setting of what becomes of the samples at the end of an epoch that are no whole batch: "used", in
  * one batch with the first of the next epoch. Checkpoints of versions that left them out have none,

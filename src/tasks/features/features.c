@@ -1,6 +1,7 @@
-/* See features.h. The file in the cache: a head, then records of a key (a hash of the prepared
- * picture), a sum of the features, and the features of all views. A record whose sum is wrong is
- * made again. */
+/* See features.h. The file in the cache, one for each body: a head, then records of a key (a hash of
+ * the prepared picture), a sum of the features, and the features of all views. A record whose sum
+ * is wrong is made again. What was asked for last comes first; pictures of other data sets stay
+ * behind it, as many as MOST_KEPT_BYTES leave room for. */
 #include "tasks/features/features.h"
 
 #include "base/rng.h"
@@ -13,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MOST_KEPT_BYTES = 256 << 20 };
 
 static const char mark[8] = "qnfeat01";
 
@@ -30,6 +33,7 @@ typedef struct record {
 typedef struct place {
     uint64_t key;
     int64_t offset;
+    bool is_wanted; /* the picture is among those that were asked for */
 } place;
 
 typedef struct making {
@@ -84,7 +88,7 @@ static qn_status list_places(making *k) {
         QN_TRY(qn_file_read(k->file, at, &r, sizeof r));
         QN_TRY(
             qn_grow(k->m->allocator, &k->places, &k->capacity, k->n_places + 1, sizeof *k->places));
-        k->places[k->n_places++] = (place){r.key, at};
+        k->places[k->n_places++] = (place){r.key, at, false};
     }
     if (k->n_places > 0)
         qsort(k->places, k->n_places, sizeof *k->places, compare_places);
@@ -97,8 +101,7 @@ static qn_status open_kept(making *k) {
     head found;
     if (qn_folder_cache(folder, sizeof folder) != QN_OK)
         return QN_OK;
-    snprintf(k->path, sizeof k->path, "%s/features-%016" PRIx64 "-%016" PRIx64, folder,
-             qn_hash_text(k->m->name), k->head.body);
+    snprintf(k->path, sizeof k->path, "%s/features-%016" PRIx64, folder, k->head.body);
     qn_cache_clear_path(k->path);
     if (!qn_path_is_file(k->path) || qn_file_open(k->m->allocator, k->path, &k->file) != QN_OK)
         return QN_OK;
@@ -113,26 +116,64 @@ static qn_status open_kept(making *k) {
     return QN_OK;
 }
 
-static bool take_kept(const making *k, uint64_t key, float *to) {
+static place *find_place(const making *k, uint64_t key) {
     const place wanted = {.key = key};
-    const place *found = k->n_places > 0 ? bsearch(&wanted, k->places, k->n_places,
-                                                   sizeof *k->places, compare_places)
-                                         : NULL;
+    return k->n_places > 0
+               ? bsearch(&wanted, k->places, k->n_places, sizeof *k->places, compare_places)
+               : NULL;
+}
+
+/* Whether the record at an offset is the key's, and whole; its features go to `to`. */
+static bool read_record(const making *k, int64_t offset, uint64_t key, float *to) {
     record r;
-    return found && qn_file_read(k->file, found->offset, &r, sizeof r) == QN_OK &&
-           qn_file_read(k->file, found->offset + (int64_t)sizeof r, to, record_bytes(k)) == QN_OK &&
+    return qn_file_read(k->file, offset, &r, sizeof r) == QN_OK &&
+           qn_file_read(k->file, offset + (int64_t)sizeof r, to, record_bytes(k)) == QN_OK &&
            r.key == key && r.sum == qn_hash_bytes(to, record_bytes(k));
+}
+
+static bool take_kept(const making *k, uint64_t key, float *to) {
+    place *found = find_place(k, key);
+    if (found)
+        found->is_wanted = true;
+    return found && read_record(k, found->offset, key, to);
+}
+
+static qn_status put_record(const making *k, qn_writer *writer, uint64_t key, const float *x) {
+    const record r = {key, qn_hash_bytes(x, record_bytes(k))};
+    QN_TRY(qn_writer_put(writer, &r, sizeof r));
+    return qn_writer_put(writer, x, record_bytes(k));
+}
+
+/* Records of other pictures, in the file's order; room (n_views, width). */
+static qn_status put_others(const making *k, qn_writer *writer, float *room) {
+    const int64_t step = (int64_t)(sizeof(record) + record_bytes(k));
+    int64_t left = ((int64_t)MOST_KEPT_BYTES - k->n_done * step) / step;
+    for (size_t i = 0; i < k->n_places && left > 0; i++) {
+        const int64_t at = (int64_t)sizeof(head) + (int64_t)i * step;
+        uint64_t key;
+        if (qn_file_read(k->file, at, &key, sizeof key) != QN_OK)
+            return QN_OK;
+        const place *found = find_place(k, key);
+        if (!found || found->offset != at || found->is_wanted || !read_record(k, at, key, room))
+            continue;
+        QN_TRY(put_record(k, writer, key, room));
+        left--;
+    }
+    return QN_OK;
 }
 
 static qn_status write_all(void *context, qn_writer *writer) {
     const making *k = context;
+    float *room;
     QN_TRY(qn_writer_put(writer, &k->head, sizeof k->head));
-    for (int64_t i = 0; i < k->n_done; i++) {
-        const record r = {k->keys[i], qn_hash_bytes(features_at(k, i), record_bytes(k))};
-        QN_TRY(qn_writer_put(writer, &r, sizeof r));
-        QN_TRY(qn_writer_put(writer, features_at(k, i), record_bytes(k)));
-    }
-    return QN_OK;
+    for (int64_t i = 0; i < k->n_done; i++)
+        QN_TRY(put_record(k, writer, k->keys[i], features_at(k, i)));
+    if (!k->file)
+        return QN_OK;
+    QN_TRY(qn_allocate(k->m->allocator, record_bytes(k), 1, &room));
+    const qn_status status = put_others(k, writer, room);
+    qn_release(k->m->allocator, room, record_bytes(k), 1);
+    return status;
 }
 
 /* The next run does without where it cannot be written. Keeps the message of a failure. */
@@ -184,21 +225,29 @@ static qn_status do_batch(making *k, const qn_batch *batch) {
     return QN_OK;
 }
 
-static qn_status do_all(making *k) {
+static qn_status do_split(making *k, qn_loader *loader, int64_t end) {
     const qn_log *log = k->m->log;
     qn_batch batch;
-    while (k->n_done < k->m->n) {
+    while (k->n_done < end) {
         if (k->m->should_stop && k->m->should_stop(k->m->user))
             return qn_fail(QN_ERROR_INTERRUPTED,
                            "stopped after the features of %" PRId64 " of %" PRId64
                            " pictures, which are kept",
-                           k->n_done, k->m->n);
-        QN_TRY(qn_loader_next(k->m->loader, &batch));
+                           k->n_done, k->f->n);
+        QN_TRY(qn_loader_next(loader, &batch));
         if (!batch.x)
             return qn_fail(QN_ERROR_IO, "%s ends before its last sample", k->m->name);
         QN_TRY(do_batch(k, &batch));
         if (log && log->progress)
-            log->progress(log->user, "features of pictures", k->n_done, k->m->n);
+            log->progress(log->user, "features of pictures", k->n_done, k->f->n);
+    }
+    return QN_OK;
+}
+
+static qn_status do_all(making *k) {
+    for (int split = 0; split < QN_SPLITS; split++) {
+        if (k->m->n[split] > 0)
+            QN_TRY(do_split(k, k->m->loaders[split], k->n_done + k->m->n[split]));
     }
     return QN_OK;
 }
@@ -207,7 +256,8 @@ static qn_status make(making *k) {
     qn_features *f = k->f;
     const qn_allocator *allocator = k->m->allocator;
     const int64_t sample = qn_shape_count(k->m->sample);
-    f->n = k->m->n;
+    for (int split = 0; split < QN_SPLITS; split++)
+        f->n += k->m->n[split];
     f->n_views = QN_FEATURE_VIEWS;
     f->width = qn_trainer_feature_width(k->m->trainer);
     k->view_bytes = (size_t)f->width * sizeof *f->x;
@@ -226,14 +276,13 @@ qn_status qn_features_make(qn_feature_maker *maker, qn_features *features) {
     *features = (qn_features){.n = 0};
     maker->n_made = 0;
     const qn_status status = make(&k);
-    /* What is kept of more pictures than were come to stays. */
-    if (status == QN_OK || (status == QN_ERROR_INTERRUPTED && (size_t)k.n_done > k.n_places))
+    if (status == QN_OK || status == QN_ERROR_INTERRUPTED)
         keep(&k);
     qn_file_close(k.file);
     qn_release(maker->allocator, k.places, k.capacity, sizeof *k.places);
     qn_release(maker->allocator, k.mirrored, (size_t)(maker->batch * qn_shape_count(maker->sample)),
                sizeof(float));
-    qn_release(maker->allocator, k.keys, (size_t)maker->n, sizeof *k.keys);
+    qn_release(maker->allocator, k.keys, (size_t)features->n, sizeof *k.keys);
     return status;
 }
 

@@ -375,8 +375,9 @@ static qn_status cross_validate(problem *p, int n_folds, double *z) {
     return QN_OK;
 }
 
-/* What the outputs of what was held out say: the decay, the temperature, what is unsure. */
-static void judge(problem *p, const double *z, answer *answers, qn_head_fit *fit) {
+/* What the outputs of what was held out say: the decay, the temperature, what is unsure. The result:
+ * the outputs of that decay. */
+static const double *judge(problem *p, const double *z, answer *answers, qn_head_fit *fit) {
     const int64_t n = p->f->n * p->n_classes;
     double least = INFINITY;
     int best = 0;
@@ -394,9 +395,21 @@ static void judge(problem *p, const double *z, answer *answers, qn_head_fit *fit
         answers[i] = answer_of(p, z + best * n, i, fit->temperature, p->z);
     fit->calibration_error = find_calibration_error(answers, p->f->n);
     find_unsure(answers, p->f->n, fit);
+    return z + best * n;
 }
 
-static qn_status hold_out(problem *p, qn_arena *arena, qn_head_fit *fit) {
+/* The chances of z (n, n_classes), over a temperature. */
+static void put_chances(const problem *p, const double *z, double temperature, float *to) {
+    for (int64_t i = 0; i < p->f->n; i++) {
+        for (int c = 0; c < p->n_classes; c++)
+            p->z[c] = z[i * p->n_classes + c] / temperature;
+        soften(p->z, p->n_classes);
+        for (int c = 0; c < p->n_classes; c++)
+            to[i * p->n_classes + c] = (float)p->z[c];
+    }
+}
+
+static qn_status hold_out(problem *p, qn_arena *arena, float *held, qn_head_fit *fit) {
     const size_t n = (size_t)p->f->n;
     int64_t *counts = qn_arena_allocate(arena, (size_t)p->n_classes, sizeof *counts);
     int *fold = qn_arena_allocate(arena, n, sizeof *fold);
@@ -410,7 +423,9 @@ static qn_status hold_out(problem *p, qn_arena *arena, qn_head_fit *fit) {
     p->fold = fold;
     QN_TRY(cross_validate(p, fit->n_folds, z));
     p->fold = NULL;
-    judge(p, z, answers, fit);
+    const double *best = judge(p, z, answers, fit);
+    if (held)
+        put_chances(p, best, fit->temperature, held);
     return QN_OK;
 }
 
@@ -444,14 +459,16 @@ static qn_status open_problem(problem *p, qn_arena *arena) {
 }
 
 static qn_status find(problem *p, qn_arena *arena, qn_features *features, float *weight,
-                      float *bias, qn_head_fit *fit) {
+                      float *bias, float *held, qn_head_fit *fit) {
     double *mean = qn_arena_allocate(arena, (size_t)features->width, sizeof *mean);
     if (!mean)
         return QN_ERROR_MEMORY;
     memset(mean, 0, (size_t)features->width * sizeof *mean);
     const double factor = normalise(features, mean);
     QN_TRY(open_problem(p, arena));
-    QN_TRY(hold_out(p, arena, fit));
+    QN_TRY(hold_out(p, arena, held, fit));
+    if (!weight)
+        return QN_OK;
     p->decay = fit->decay;
     memset(p->w, 0, (size_t)p->n * sizeof *p->w);
     QN_TRY(minimise(p, LAST_STEPS, 1e-6));
@@ -461,7 +478,7 @@ static qn_status find(problem *p, qn_arena *arena, qn_features *features, float 
 
 qn_status qn_head_fit_find(const qn_allocator *allocator, qn_features *features, int n_classes,
                            bool (*should_stop)(void *user), void *user, float *weight, float *bias,
-                           qn_head_fit *fit) {
+                           float *held, qn_head_fit *fit) {
     qn_arena arena;
     problem p = {.allocator = allocator,
                  .f = features,
@@ -472,7 +489,7 @@ qn_status qn_head_fit_find(const qn_allocator *allocator, qn_features *features,
                  .user = user};
     *fit = (qn_head_fit){.decay = usual_decay, .temperature = 1};
     qn_arena_init(&arena, allocator);
-    const qn_status status = find(&p, &arena, features, weight, bias, fit);
+    const qn_status status = find(&p, &arena, features, weight, bias, held, fit);
     qn_arena_deinit(&arena);
     return status;
 }
