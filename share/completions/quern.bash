@@ -10,6 +10,8 @@ _quern() {
     profile) options='--data --steps --epochs --skip --repeat --inference --no-meter --json --html --trace --csv --metrics --interval --sysroot --power --description --holdout --validation --batch --optimizer --lr --momentum --nesterov --weight-decay --proximal --beta1 --schedule --warmup --schedule-steps --clip-norm --accumulate --freeze --train-only --requires-grad --update --lr-for --lora --head --loss --label-smoothing --class-weights --augment --strict --no-shuffle --input --classes --length --wordpiece --vocabulary --hidden --net --frames --replay --fill --explore --epsilon --update-every --target-every --return-steps --discount --episodes --test-epsilon --timeout --min-count --seed --rules --numerics --device --prefer --cpu-watts --device-watts --idle-watts --foreground --micro-batch --threads --memory --swap --resume --override --classes-from --resize --group --window --stride --window-label --time --tune --cores --plan --shape --set --follow-links --force --help' ;;
     study) options='--models --batches --out --quick --steps --seconds --repeat --data --no-drip --memory-limit --threads --retry --only --interval --sysroot --power --description --help' ;;
     evaluate) options='--weights --data --split --holdout --validation --batch --length --loss --rules --episodes --test-epsilon --memory --threads --per-class --confusion --html --most-confused --json --header --separator --decimal --dates --classes-from --resize --group --window --stride --window-label --time --shape --set --follow-links --force --help' ;;
+    show) options='--html --json --data --threads --header --separator --decimal --dates --classes-from --resize --group --window --stride --window-label --time --force --help' ;;
+    fix) options='--dry-run --yes --least --list --undo --json --data --threads --header --separator --decimal --dates --classes-from --resize --group --window --stride --window-label --time --force --help' ;;
     predict) options='--weights --top --threads --group --time --csv --json --header --separator --decimal --dates --shape --set --follow-links --help' ;;
     sample) options='--weights --data --prompt --context --count --characters --tokens --top-p --top-k --repetition-penalty --stop --temperature --seed --picture --memory --threads --json --shape --set --follow-links --force --help' ;;
     convert) options='--model --map --key --out --input --classes --vocabulary --partial --seed --real --licence --source --show-map --json --force --help' ;;
@@ -83,6 +85,18 @@ _quern() {
     'evaluate --dates') words='dmy mdy' ;;
     'evaluate --classes-from') words='top leaf path' ;;
     'evaluate --window-label') words='majority last mean same' ;;
+    'show --header') words='auto yes no' ;;
+    'show --separator') words='  ; tab bar' ;;
+    'show --decimal') words='.  ' ;;
+    'show --dates') words='dmy mdy' ;;
+    'show --classes-from') words='top leaf path' ;;
+    'show --window-label') words='majority last mean same' ;;
+    'fix --header') words='auto yes no' ;;
+    'fix --separator') words='  ; tab bar' ;;
+    'fix --decimal') words='.  ' ;;
+    'fix --dates') words='dmy mdy' ;;
+    'fix --classes-from') words='top leaf path' ;;
+    'fix --window-label') words='majority last mean same' ;;
     'predict --header') words='auto yes no' ;;
     'predict --separator') words='  ; tab bar' ;;
     'predict --decimal') words='.  ' ;;
@@ -109,7 +123,7 @@ _quern() {
     'merge merge') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 efficientnet-lite0 efficientnet-lite1 efficientnet-lite2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm next-word seq2seq dcgan dqn bert-base bert-tiny' ;;
     'export export') words='mlp lenet5 lenet-relu alexnet vgg-small vgg11 vgg16 vgg19 resnet18 resnet34 resnet50 resnet101 resnet152 squeezenet mobilenet-v1 mobilenet-v2 efficientnet-lite0 efficientnet-lite1 efficientnet-lite2 googlenet inception-v3 xception densenet40 densenet100 char-cnn char-lstm next-word seq2seq dcgan dqn bert-base bert-tiny' ;;
   esac
-  if [ "$COMP_CWORD" -eq 1 ]; then words='models inspect train plan profile study evaluate predict sample convert pretrained merge import tokens export meter devices rules numerics cache learn federate split label help version'; fi
+  if [ "$COMP_CWORD" -eq 1 ]; then words='models inspect train plan profile study evaluate show fix predict sample convert pretrained merge import tokens export meter devices rules numerics cache learn federate split label help version'; fi
   case "$current" in -*) words=$options ;; esac
   # Without words of its own, a place takes files.
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")

@@ -10,13 +10,14 @@
 
 /* One row for each command, in the order of help. */
 static const command *const commands[] = {
-    &command_models,   &command_inspect, &command_train,    &command_plan,    &command_profile,
+    &command_models,   &command_inspect,    &command_train,   &command_plan,    &command_profile,
 #ifdef QN_WITH_STUDY
     &command_study,
 #endif
-    &command_evaluate, &command_predict, &command_sample,   &command_convert, &command_pretrained,
-    &command_merge,    &command_import,  &command_tokens,   &command_export,  &command_meter,
-    &command_devices,  &command_rules,   &command_numerics, &command_cache,
+    &command_evaluate, &command_show,       &command_fix,     &command_predict, &command_sample,
+    &command_convert,  &command_pretrained, &command_merge,   &command_import,  &command_tokens,
+    &command_export,   &command_meter,      &command_devices, &command_rules,   &command_numerics,
+    &command_cache,
 #ifdef QN_WITH_LEARN
     &command_learn,
 #endif

@@ -26,9 +26,10 @@ int report_failed_run(void);
 const char *grouped(int64_t count, char *text);
 
 extern const command command_help, command_models, command_train, command_plan, command_profile,
-    command_study, command_inspect, command_evaluate, command_predict, command_sample,
-    command_convert, command_pretrained, command_merge, command_import, command_tokens,
-    command_export, command_meter, command_devices, command_cache, command_rules, command_numerics,
-    command_label, command_learn, command_federate, command_split, command_version;
+    command_study, command_inspect, command_evaluate, command_show, command_fix, command_predict,
+    command_sample, command_convert, command_pretrained, command_merge, command_import,
+    command_tokens, command_export, command_meter, command_devices, command_cache, command_rules,
+    command_numerics, command_label, command_learn, command_federate, command_split,
+    command_version;
 
 #endif

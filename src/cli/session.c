@@ -273,13 +273,9 @@ static qn_status forget_form(session *s, const arguments *a) {
     return QN_OK;
 }
 
-qn_status session_open_trained(session *s, const arguments *a, const char *const *names,
-                               session_prepare *prepare) {
-    const char *weights = arguments_get(a, "weights"), *name = a->n_words > 0 ? a->words[0] : "";
-    if (!weights && !model_is_file(name))
-        return qn_fail(QN_ERROR_ARGUMENT, "quern %s needs --weights FILE", a->command->name);
-    model_read_options(a);
-    QN_TRY(session_begin(s, *name ? name : NULL, arguments_get(a, "data"), weights));
+/* What names and prepare say, then the checkpoint's settings; then the task, with its weights. */
+static qn_status open_begun(session *s, const arguments *a, const char *weights,
+                            const char *const *names, session_prepare *prepare) {
     for (; *names; names++) {
         if (arguments_get(a, *names))
             QN_TRY(qn_metadata_set(s->pairs, *names, arguments_get(a, *names)));
@@ -293,6 +289,22 @@ qn_status session_open_trained(session *s, const arguments *a, const char *const
     session_set_budget(s, (size_t)arguments_count(a, "memory"));
     QN_TRY(session_open_task(s, false, (int)arguments_count(a, "threads")));
     return weights ? session_load(s, weights, false) : QN_OK;
+}
+
+qn_status session_open_trained(session *s, const arguments *a, const char *const *names,
+                               session_prepare *prepare) {
+    const char *weights = arguments_get(a, "weights"), *name = a->n_words > 0 ? a->words[0] : "";
+    if (!weights && !model_is_file(name))
+        return qn_fail(QN_ERROR_ARGUMENT, "quern %s needs --weights FILE", a->command->name);
+    model_read_options(a);
+    QN_TRY(session_begin(s, *name ? name : NULL, arguments_get(a, "data"), weights));
+    return open_begun(s, a, weights, names, prepare);
+}
+
+qn_status session_open_checkpoint(session *s, const arguments *a, const char *path,
+                                  const char *const *names, session_prepare *prepare) {
+    QN_TRY(session_begin(s, NULL, arguments_get(a, "data"), path));
+    return open_begun(s, a, path, names, prepare);
 }
 
 const char *metric_words(const char *name, char *text, size_t bytes) {

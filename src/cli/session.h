@@ -54,6 +54,10 @@ typedef qn_status session_prepare(const arguments *a, session *s);
 qn_status session_open_trained(session *s, const arguments *a, const char *const *names,
                                session_prepare *prepare);
 
+/* The same of a checkpoint that is a word of the command line. */
+qn_status session_open_checkpoint(session *s, const arguments *a, const char *path,
+                                  const char *const *names, session_prepare *prepare);
+
 /* "bits per character" of "bits_per_character", in text. */
 const char *metric_words(const char *name, char *text, size_t bytes);
 

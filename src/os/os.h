@@ -183,8 +183,9 @@ qn_status qn_file_check_target(const char *path, bool may_be_stream);
 /* Gives a file another name in the same folder, over what has it; both are lasting then. */
 qn_status qn_file_move(const char *from, const char *to);
 
-/* Gives a file another place on the same disk, where there is nothing; both are lasting then. What is
- * no regular file, a link among them, is refused; so is a place where something is, *is_there. */
+/* Gives a file another place on the same disk, where there is nothing; both are lasting then.
+ * What is no regular file, a link among them, is refused; so is a place where something is,
+ * *is_there. */
 qn_status qn_file_move_new(const char *from, const char *to, bool *is_there);
 
 /* A file without a name that is not to last: what write puts into it. path is for messages. */

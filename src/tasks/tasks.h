@@ -97,8 +97,8 @@ struct qn_task {
 #define QN_UNSURE_BELOW "unsure_below"
 
 /* Setting of a task that is not for training, which no checkpoint keeps, where every sample will be
- * looked at (qn_task_kind.look): "kept" by features in the cache folder, of weights whose head alone
- * was fitted, else "made". */
+ * looked at (qn_task_kind.look): "kept" by features in the cache folder, of weights whose head
+ * alone was fitted, else "made". */
 #define QN_GIVES_FEATURES "gives_features"
 
 /* Setting of what becomes of the samples at the end of an epoch that are no whole batch: "used", in

@@ -20,6 +20,10 @@ enum { LINE = 1024, MOST_NAMED = 8 };
 static const option of_checkpoint = {
     .name = "weights", .kind = OPTION_INPUT, .of_run = "best", .argument = "FILE"};
 
+qn_status weights_find(const char *word, qn_arena *texts, const char **path) {
+    return option_canonical(&of_checkpoint, word, texts, path);
+}
+
 qn_status weights_read(const char *word, const char *data, qn_arena *texts, weights *w) {
     *w = (weights){.name = word, .model = qn_model_find(word)};
     if (w->model)
@@ -28,7 +32,7 @@ qn_status weights_read(const char *word, const char *data, qn_arena *texts, weig
         return qn_fail(QN_ERROR_ARGUMENT,
                        "%s is neither a model (quern models), a checkpoint nor a run's folder",
                        word);
-    QN_TRY(option_canonical(&of_checkpoint, word, texts, &w->path));
+    QN_TRY(weights_find(word, texts, &w->path));
     QN_TRY(qn_checkpoint_read(NULL, w->path, &w->pairs));
     const char *kept = qn_metadata_get(w->pairs, "data"), *model;
     w->is_own_data = kept && data_name_is_same(kept, data);

@@ -18,6 +18,9 @@ typedef struct weights {
     bool is_own_data;      /* what the checkpoint was trained on */
 } weights;
 
+/* The checkpoint that a word means: itself, or the best of a run's folder. */
+qn_status weights_find(const char *word, qn_arena *texts, const char **path);
+
 /* word: a checkpoint, a run's folder or a model's name; data: full name of what is looked at. All
  * zero is no weights; deinit after the source is closed, also on failure. */
 qn_status weights_read(const char *word, const char *data, qn_arena *texts, weights *w);

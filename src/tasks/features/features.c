@@ -1,6 +1,6 @@
-/* See features.h. The file in the cache, one for each body: a head, then records of a key (a hash of
- * the prepared picture), a sum of the features, and the features of all views. A record whose sum
- * is wrong is made again. What was asked for last comes first; pictures of other data sets stay
+/* See features.h. The file in the cache, one for each body: a head, then records of a key (a hash
+ * of the prepared picture), a sum of the features, and the features of all views. A record whose
+ * sum is wrong is made again. What was asked for last comes first; pictures of other data sets stay
  * behind it, as many as MOST_KEPT_BYTES leave room for. */
 #include "tasks/features/features.h"
 

@@ -1,7 +1,8 @@
 /* Features of pictures: what a network whose body stays as it is makes of each before its last
  * layer. Every picture and its mirror image go through the body once; what comes out is kept in the
  * user's cache folder, by the picture's content and the body's weights, so that a picture that is
- * added later is all that has to be computed then, and data sets of one body share what they have. Equal pictures give equal bits, kept or not. */
+ * added later is all that has to be computed then, and data sets of one body share what they have.
+ * Equal pictures give equal bits, kept or not. */
 #ifndef QN_TASKS_FEATURES_FEATURES_H
 #define QN_TASKS_FEATURES_FEATURES_H
 
@@ -28,8 +29,8 @@ typedef struct qn_feature_maker {
     int64_t n_made; /* pictures that went through the body: the others were kept */
 } qn_feature_maker;
 
-/* Fills features, one split after the other, whose memory is the allocator's until qn_features_deinit; the latter copes with
- * what failed. */
+/* Fills features, one split after the other, whose memory is the allocator's until
+ * qn_features_deinit; the latter copes with what failed. */
 qn_status qn_features_make(qn_feature_maker *maker, qn_features *features);
 void qn_features_deinit(const qn_allocator *allocator, qn_features *features);
 

@@ -206,7 +206,8 @@ static bool is_mistake(const qn_sample_finding *s) {
     return s->is_judged && s->answer != s->label;
 }
 
-/* Of the samples of a class whose label is not in doubt: which wrong answer is the commonest; counts (n_classes). */
+/* Of the samples of a class whose label is not in doubt: which wrong answer is the commonest;
+ * counts (n_classes). */
 static void find_taken(const finding *g, int32_t class, float *counts) {
     qn_class_finding *c = &g->f->classes[class];
     memset(counts, 0, (size_t)g->f->n_classes * sizeof *counts);

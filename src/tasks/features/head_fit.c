@@ -375,8 +375,8 @@ static qn_status cross_validate(problem *p, int n_folds, double *z) {
     return QN_OK;
 }
 
-/* What the outputs of what was held out say: the decay, the temperature, what is unsure. The result:
- * the outputs of that decay. */
+/* What the outputs of what was held out say: the decay, the temperature, what is unsure. The
+ * result: the outputs of that decay. */
 static const double *judge(problem *p, const double *z, answer *answers, qn_head_fit *fit) {
     const int64_t n = p->f->n * p->n_classes;
     double least = INFINITY;

@@ -26,8 +26,9 @@ typedef struct qn_head_fit {
 } qn_head_fit;
 
 /* weight (n_classes, width) and bias (n_classes): the layer, the temperature in it; null, both: it
- * is not wanted. held (n, n_classes; may be null): chances of each sample by a layer that was fitted
- * without it, where fit->n_folds is not 0. Moves and scales features.x. QN_ERROR_INTERRUPTED: should_stop (may be null) said so. */
+ * is not wanted. held (n, n_classes; may be null): chances of each sample by a layer that was
+ * fitted without it, where fit->n_folds is not 0. Moves and scales features.x.
+ * QN_ERROR_INTERRUPTED: should_stop (may be null) said so. */
 qn_status qn_head_fit_find(const qn_allocator *allocator, qn_features *features, int n_classes,
                            bool (*should_stop)(void *user), void *user, float *weight, float *bias,
                            float *held, qn_head_fit *fit);
