@@ -54,6 +54,16 @@ typedef enum qn_cores_choice {
                             arena, and without a memory budget or ranks */
 } qn_cores_choice;
 
+/* What training programs make again instead of keeping it, where no budget decides. Bits do not
+ * depend on it. */
+typedef enum qn_recompute {
+    QN_RECOMPUTE_USUAL,  /* as the task has it: of language models from files layers, else little */
+    QN_RECOMPUTE_LITTLE, /* of large programs what takes next to no time */
+    QN_RECOMPUTE_LAYERS, /* whole layers, right before their gradients: much less memory, up to half
+                            as much time more; of programs whose feature maps are most of the
+                            memory */
+} qn_recompute;
+
 /* What is to be least of a step: its time, its energy, or the product of the two. */
 typedef enum qn_prefer { QN_PREFER_TIME, QN_PREFER_ENERGY, QN_PREFER_BALANCED } qn_prefer;
 
@@ -148,6 +158,7 @@ typedef struct qn_engine_options {
      * channels of conv2's weight (docs/fine-tuning.md). Null: as tuning or numerics say. Only read
      * while the engine is created. */
     const char *sparse_update;
+    qn_recompute recompute;
 } qn_engine_options;
 
 typedef struct qn_program_options {

@@ -152,7 +152,7 @@ class EngineOptions(Sized):
                 ("no_random_values", c_bool), ("numerics", c_void_p),
                 ("device", c_char_p), ("log", c_void_p), ("cores", c_int), ("ranks", c_void_p),
                 ("device_wish", DeviceWish), ("foreground_hz", c_double), ("core_wish", CoreWish),
-                ("core_facts", c_void_p), ("sparse_update", c_char_p)]
+                ("core_facts", c_void_p), ("sparse_update", c_char_p), ("recompute", c_int)]
 
 
 # Builds a program's graph: graph, user, phase, kept values; the loss, or -1. A qn_value is a number of 32 bits in a

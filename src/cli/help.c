@@ -121,7 +121,7 @@ static const char *const groups[][2] = {
     {"Recordings and groups", " group window stride window-label time "},
     {"Memory and speed",
      " threads cores device prefer cpu-watts device-watts idle-watts power foreground "
-     "micro-batch swap plan tune measure budget-file "
+     "micro-batch recompute swap plan tune measure budget-file "
      "memory-pressure pressure-file pressure-calm rules numerics device "},
     {"Control", " net frames replay fill explore epsilon update-every target-every return-steps "
                 "discount episodes test-epsilon timeout "},

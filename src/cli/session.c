@@ -187,6 +187,14 @@ void session_set_budget(session *s, size_t bytes) {
         qn_memory_give_back_early();
 }
 
+qn_recompute session_recompute(const arguments *a) {
+    const char *value =
+        option_find(a->command, "recompute") < 0 ? NULL : arguments_get(a, "recompute");
+    return !value                         ? QN_RECOMPUTE_USUAL
+           : strcmp(value, "layers") == 0 ? QN_RECOMPUTE_LAYERS
+                                          : QN_RECOMPUTE_LITTLE;
+}
+
 static qn_status use_times(void *user, qn_engine *engine) {
     const session *s = user;
     int64_t n_found;

@@ -28,6 +28,9 @@ qn_status session_begin(session *s, const char *model, const char *data, const c
 /* Adds those of the checkpoint's pairs that pairs has no value for. */
 qn_status session_keep_pairs(session *s);
 
+/* What --recompute says. */
+qn_recompute session_recompute(const arguments *a);
+
 /* The budget of what is opened then; 0: none. */
 void session_set_budget(session *s, size_t bytes);
 

@@ -147,6 +147,21 @@ class LanguageRuns(quern.Case):
         self.assertAlmostEqual(bits[0], 1, places=6)
         self.assertAlmostEqual(bits[1], 1, places=6)
 
+    def test_layers(self):
+        """Layers run again by default where feature maps are most of the memory: equal bits in less of it, and the
+        header says so."""
+        common = ("--data", "text:t.txt", "--lora", "rank=4", "--length", 64, "--batch", 12)
+        found = {}
+        for how in ("layers", "little", None):
+            run = self.run_quern("train", "m.gguf", *common, "--steps", 2, "--save", f"{how}.st",
+                                 *(("--recompute", how) if how else ()))
+            self.assertEqual("layers run again" in run.output, how != "little", how)
+            plan = self.run_quern("plan", "m.gguf", *common, "--json", *(("--recompute", how) if how else ()))
+            found[how] = plan.events[0]["peak_bytes"]
+        self.assertEqual(found[None], found["layers"])
+        self.assertLess(found["layers"], 0.8 * found["little"])
+        self.assertEqual(*((self.folder / f"{how}.st").read_bytes() for how in ("layers", "little")))
+
     def test_drawn(self):
         """The likeliest tokens, read one by one behind those that are kept, are those of the whole text."""
         w, prompt = values_of(self.tensors), "abc dab cab aebf dgaf abc dab cab"

@@ -56,6 +56,7 @@ qn_status planned_open(planned_task *t, const planning *p, const planned_as *as)
         .training = true,
         .engine.n_threads = p->n_threads,
         .engine.micro_batch = as->is_usual ? 0 : arguments_count(p->a, "micro-batch"),
+        .engine.recompute = session_recompute(p->a),
         .engine.plan_only = !as->is_timed && !as->chooses_device,
         .engine.cores = as->is_timed ? QN_CORES_MEASURED : QN_CORES_ONE_BY_ONE,
         .engine.core_facts = as->is_timed && p->core_facts.n > 0 ? &p->core_facts : NULL,

@@ -210,6 +210,7 @@ static qn_status prepare(training *t) {
         return qn_fail(QN_ERROR_ARGUMENT, "the checkpoint does not name its data; use --data");
     QN_TRY(make_pairs(t));
     t->s.how.engine.micro_batch = arguments_count(t->a, "micro-batch");
+    t->s.how.engine.recompute = session_recompute(t->a);
     const bool has_plan = t->plan.model != NULL;
     const size_t given = (size_t)arguments_count(t->a, "memory");
     session_set_budget(&t->s, given == 0 && has_plan ? t->plan.budget_bytes : given);
@@ -418,11 +419,27 @@ void training_print_tuning(const training *t) {
     fflush(stdout);
 }
 
+/* What is made again without a budget. */
+static void print_layers(const training *t, const qn_budget_use *use) {
+    const qn_engine *engine = qn_task_engine(t->s.task);
+    char peak[QN_SIZE_TEXT];
+    if (qn_engine_get_options(engine)->recompute != QN_RECOMPUTE_LAYERS || use->n_again == 0 ||
+        t->progress.is_json)
+        return;
+    terminal_print(2,
+                   "plan: %s; layers run again for their gradients, about %.2f times the time; "
+                   "--recompute little keeps them",
+                   qn_text_print_size(use->peak_bytes, peak), use->slowdown);
+    fflush(stdout);
+}
+
 void training_print_plan(const training *t) {
     const qn_budget_use use = qn_engine_get_budget(qn_task_engine(t->s.task));
     char peak[QN_SIZE_TEXT], budget[QN_SIZE_TEXT];
-    if (use.budget_bytes == 0)
+    if (use.budget_bytes == 0) {
+        print_layers(t, &use);
         return;
+    }
     if (t->progress.is_json) {
         json_begin();
         json_text("event", "plan");

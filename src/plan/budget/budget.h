@@ -42,6 +42,7 @@ typedef struct qn_budget_options {
     int64_t most_ns;    /* of planning, after which no cheaper one is looked for; 0: no limit */
     qn_budget_low *low; /* of the same graph, threads and times; filled where it is not known yet;
                            null: not kept */
+    bool has_layers;    /* begins with layers made again, and improves on them a shorter time */
 } qn_budget_options;
 
 /* What was planned. The graph is one of its own (of the sequence). Zeroed: nothing, and may be
@@ -78,6 +79,13 @@ qn_status qn_budget_plan_find(const qn_allocator *allocator, const qn_graph *gra
 qn_status qn_budget_plan_thrifty(const qn_allocator *allocator, const qn_graph *graph,
                                  const qn_machine *machine, const qn_budget_options *options,
                                  double most_extra, double least_saving, qn_budget_plan *found);
+
+/* Plans the graph with the layers of its forward part made again right before their gradients, and
+ * what else takes little time, with as small an arena as that gives (layers.h). Nothing is found
+ * (found->plan is null) where the graph cannot be cut into layers, or that saves nothing. */
+qn_status qn_budget_plan_layers(const qn_allocator *allocator, const qn_graph *graph,
+                                const qn_machine *machine, const qn_budget_options *options,
+                                qn_budget_plan *found);
 
 /* Releases what planning has kept; zeroed then. */
 void qn_budget_low_deinit(qn_budget_low *low);

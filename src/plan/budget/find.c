@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "os/heap.h"
 #include "os/os.h"
+#include "plan/budget/layers.h"
 #include "plan/budget/search.h"
 #include "plan/budget/swap_or_recompute.h"
 
@@ -14,6 +15,7 @@
 enum {
     USUAL_MEASURES = 4000,
     FEW_MEASURES = 1500,
+    LAYERS_MEASURES = 300, /* which are near the best from the beginning */
     FEW_TURNS = 64,
     MOST_MORE_ITEMS = 12000000,
     MORE_BY_CUBE = 4
@@ -261,6 +263,8 @@ static int64_t most_items(const finding *f) {
     const int64_t n = f->model.n_turns, more = n < FEW_TURNS ? 0 : MORE_BY_CUBE * n * n * n;
     if (f->options->most_work > 0)
         return f->options->most_work * n;
+    if (f->options->has_layers)
+        return LAYERS_MEASURES * n;
     return (n < FEW_TURNS ? FEW_MEASURES : USUAL_MEASURES) * n +
            (more < MOST_MORE_ITEMS ? more : MOST_MORE_ITEMS);
 }
@@ -479,9 +483,68 @@ static qn_status find_otherwise(finding *f, const qn_allocator *allocator, qn_bu
                    *least);
 }
 
+/* ---- layers ---- */
+
+/* So much more than the least is taken where that is cheaper. */
+static const double near_least = 1.02;
+
+/* Takes proposals until one is within the limit (of 0: the cheapest of those near the least), as
+ * the best sequence. *fits: there is one. */
+static qn_status choose_layers(finding *f, qn_budget_layers *layers, bool *fits) {
+    qn_budget_search *s = &f->search;
+    int32_t *items = qn_arena_allocate(&f->arena, 2 * (size_t)f->model.n_turns + 1, sizeof *items);
+    size_t least = SIZE_MAX, top = 0;
+    int32_t n_items;
+    *fits = false;
+    if (!items)
+        return QN_ERROR_MEMORY;
+    for (int i = 0; i < QN_LAYERS_PROPOSALS && !(*fits && f->limit > 0); i++) {
+        if (!qn_budget_layers_propose(layers, i, items, &n_items) ||
+            !qn_budget_trial_has_room(&s->now, items, n_items))
+            continue;
+        qn_budget_trial_set(&s->now, items, n_items);
+        if (f->limit > 0 && s->now.peak_bytes > f->limit)
+            continue;
+        if (f->limit == 0 && (double)s->now.peak_bytes * near_least > (double)least)
+            continue;
+        QN_TRY(find_top(f, &top));
+        if (f->limit > 0 ? top > f->limit : top >= least)
+            continue;
+        *fits = true;
+        least = top;
+        keep_best(f);
+    }
+    if (*fits)
+        qn_budget_trial_set(&s->now, f->best_items, f->n_best_items);
+    return QN_OK;
+}
+
+/* Layers made again, and more of them where that is not enough: *fits, as the best sequence. */
+static qn_status fit_layers(finding *f, bool *fits) {
+    const size_t limit = f->limit;
+    qn_budget_layers layers;
+    *fits = false;
+    QN_TRY(qn_budget_layers_init(&f->arena, &f->model, &layers));
+    if (layers.n_pieces < QN_LAYERS_PIECES)
+        return QN_OK;
+    f->best_ns = INFINITY;
+    QN_TRY(choose_layers(f, &layers, fits));
+    if (*fits)
+        return QN_OK;
+    f->limit = 0;
+    QN_TRY(choose_layers(f, &layers, fits));
+    f->limit = limit;
+    f->search.target_bytes = limit;
+    f->search.most_work = INT64_MAX;
+    f->best_ns = INFINITY;
+    return *fits ? fit(f, fits) : QN_OK;
+}
+
 static qn_status find(finding *f, const qn_allocator *allocator, qn_budget_plan *made,
                       size_t *least) {
     bool fits = false;
+    if (f->options->has_layers && f->limit >= f->model.least_bytes)
+        QN_TRY(fit_layers(f, &fits));
     if (f->limit >= f->model.least_bytes)
         QN_TRY(search_plan(f, allocator, made, &fits));
     return fits ? QN_OK : find_otherwise(f, allocator, made, least);
@@ -577,6 +640,71 @@ qn_status qn_budget_plan_thrifty(const qn_allocator *allocator, const qn_graph *
     if (status == QN_OK)
         status =
             find_thrifty(&f, qn_allocator_or_default(allocator), most_extra, least_saving, &made);
+    if (status == QN_OK)
+        *found = made;
+    else
+        qn_budget_plan_deinit(&made);
+    finish(&f);
+    return status;
+}
+
+/* ---- layers that run again ---- */
+
+/* Beside layers, values are made again where all that takes at most this part of a step more. */
+static const double more_for_layers = 0.06;
+enum { LAYERS_HALVINGS = 2 };
+
+/* From the best sequence on, further moves that may be paid for alone, to lower and lower targets;
+ * what is reached is the best. */
+static qn_status lower_layers(finding *f) {
+    qn_budget_search *s = &f->search;
+    size_t least = s->now.peak_bytes, low = least / 2;
+    bool holds, is_less;
+    s->most_ns = s->now.again_ns + more_for_layers * f->model.base_ns;
+    QN_TRY(find_top(f, &least));
+    for (int i = 0; i < LAYERS_HALVINGS && low < least - least / NEAR_BOUND; i++) {
+        const size_t target = low + (least - low) / 2;
+        s->target_bytes = target;
+        s->price = 0;
+        qn_budget_trial_set(&s->now, f->best_items, f->n_best_items);
+        QN_TRY(qn_budget_search_descend(s, &holds));
+        QN_TRY(check_least(f, &least, &is_less));
+        low = holds ? low : target;
+    }
+    qn_budget_trial_set(&s->now, f->best_items, f->n_best_items);
+    return QN_OK;
+}
+
+static qn_status find_layers(finding *f, const qn_allocator *allocator, qn_budget_plan *made) {
+    qn_budget_layers layers;
+    size_t usual, top;
+    bool fits;
+    QN_TRY(qn_budget_layers_init(&f->arena, &f->model, &layers));
+    if (layers.n_pieces < QN_LAYERS_PIECES)
+        return QN_OK;
+    usual = f->search.now.peak_bytes;
+    f->limit = 0;
+    f->packing_work = PACKING_WORK;
+    QN_TRY(choose_layers(f, &layers, &fits));
+    if (!fits || f->search.now.peak_bytes >= usual)
+        return QN_OK;
+    QN_TRY(lower_layers(f));
+    QN_TRY(find_top(f, &top));
+    f->limit = top;
+    QN_TRY(make_plan(f, allocator, made));
+    made->planning_ns = qn_clock_ns() - f->begin_ns;
+    made->planner_bytes = f->counter.peak_bytes;
+    return QN_OK;
+}
+
+qn_status qn_budget_plan_layers(const qn_allocator *allocator, const qn_graph *graph,
+                                const qn_machine *machine, const qn_budget_options *options,
+                                qn_budget_plan *found) {
+    finding f;
+    qn_budget_plan made = {0};
+    qn_status status = start(&f, allocator, graph, machine, options);
+    if (status == QN_OK)
+        status = find_layers(&f, qn_allocator_or_default(allocator), &made);
     if (status == QN_OK)
         *found = made;
     else

@@ -243,6 +243,7 @@ static bool is_within(const qn_engine *e, const qn_plan *plan, const fit *f, siz
  */
 static qn_status plan_again(qn_engine *e, qn_program *p, fit *f, size_t limit, size_t *least) {
     qn_budget_options options = {.arena_bytes = limit,
+                                 .has_layers = e->options.recompute == QN_RECOMPUTE_LAYERS,
                                  .node_ns = complete_times(p),
                                  .most_work = f->is_rough ? 1 : 0,
                                  .low = low_of(e, p)};
@@ -495,18 +496,31 @@ static size_t usual_bytes(const qn_graph *graph) {
     return qn_dtype_bytes(dtype);
 }
 
+static bool has_layers_again(const qn_engine *e) {
+    return e->options.recompute == QN_RECOMPUTE_LAYERS;
+}
+
 static bool may_be_thrifty(const qn_engine *e, const qn_program *p) {
     const size_t arena = p->plan->arena_bytes;
     return p->training && !p->unsplit && !qn_policies_that_plans(e) && !p->base &&
-           arena >= LARGE_ARENA_NUMBERS * usual_bytes(p->graph) && arena > held_bytes(e);
+           (has_layers_again(e) || arena >= LARGE_ARENA_NUMBERS * usual_bytes(p->graph)) &&
+           arena > held_bytes(e);
+}
+
+static qn_status find_smaller(const qn_engine *e, const qn_program *p, qn_budget_plan *found) {
+    const qn_budget_options options = {.arena_bytes = SIZE_MAX};
+    if (has_layers_again(e))
+        QN_TRY(qn_budget_plan_layers(&e->allocator, p->graph, &e->machine, &options, found));
+    if (found->plan || p->plan->arena_bytes < LARGE_ARENA_NUMBERS * usual_bytes(p->graph))
+        return QN_OK;
+    return qn_budget_plan_thrifty(&e->allocator, p->graph, &e->machine, &options, next_to_nothing,
+                                  worth_while, found);
 }
 
 static qn_status save_memory(qn_engine *e, qn_program *p) {
-    const qn_budget_options options = {.arena_bytes = SIZE_MAX};
     const size_t before = held_bytes(e);
     qn_budget_plan found = {0};
-    QN_TRY(qn_budget_plan_thrifty(&e->allocator, p->graph, &e->machine, &options, next_to_nothing,
-                                  worth_while, &found));
+    QN_TRY(find_smaller(e, p, &found));
     if (!found.plan)
         return QN_OK;
     e->planning.planner_bytes = larger(e->planning.planner_bytes, found.planner_bytes);

@@ -214,6 +214,8 @@ static qn_status tokens_open(qn_task *task) {
     QN_TRY(find_sizes(task, t));
     QN_TRY(expand_lora(task, t));
     t->model->has_parameters = has_parameters(task);
+    if (task->opening->recompute == QN_RECOMPUTE_USUAL)
+        task->opening->recompute = QN_RECOMPUTE_LAYERS;
     if (task->training)
         QN_TRY(open_training(task, t));
     fill_facts(task, t);

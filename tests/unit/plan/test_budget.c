@@ -108,6 +108,23 @@ static void test_measured(const qn_graph *graph, size_t limit) {
     free(ns);
 }
 
+/* Layers made again give the same bits within limits. */
+static void test_layers(const qn_graph *graph) {
+    static const double shares[] = {0.95, 0.8};
+    const size_t full = full_bytes(graph);
+    for (int i = 0; i < 2; i++) {
+        qn_budget_plan made = {0};
+        const qn_budget_options limit = {.arena_bytes = (size_t)((double)full * shares[i]),
+                                         .has_layers = true};
+        CHECK_OK(find(graph, &limit, &made, NULL));
+        if (!made.plan)
+            continue;
+        check_made(graph, kernels, &limit, &made);
+        check_same_bits(graph, &made, kernels, team);
+        qn_budget_plan_deinit(&made);
+    }
+}
+
 /* A part of a step's time is never exceeded, none saves nothing, and more time never saves less. */
 static void test_thrifty(const qn_graph *graph) {
     static const double parts[] = {0, 0.01, 0.05, 0.2};
@@ -240,10 +257,11 @@ static void test_runs_once(void) {
     qn_graph_destroy(peer_graph);
 }
 
-static void test_failures(const qn_graph *graph, size_t limit) {
+static void test_failures(const qn_graph *graph, size_t limit, bool has_layers) {
     failing heap = {.left = 0};
     const qn_allocator a = {&heap, failing_allocate, failing_release};
-    const qn_budget_options options = {.arena_bytes = limit, .most_work = 10};
+    const qn_budget_options options = {
+        .arena_bytes = limit, .most_work = 10, .has_layers = has_layers};
     qn_graph copy = *graph; /* what is made of it comes from the graph's allocator */
     copy.allocator = &a;
     int n_failed = 0;
@@ -273,7 +291,9 @@ int main(void) {
     test_measured(small.graph, limit * 9 / 8);
     test_too_little(small.graph);
     test_thrifty(small.graph);
-    test_failures(small.graph, limit);
+    test_layers(small.graph);
+    test_failures(small.graph, limit, false);
+    test_failures(small.graph, limit, true);
     qn_program_deinit(&small);
     test_known_leasts();
     test_runs_once();
