@@ -10,6 +10,7 @@
 #include "quern/checkpoint.h"
 #include "quern/data.h"
 #include "quern/engine.h"
+#include "quern/onnx.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -215,6 +216,14 @@ typedef struct qn_sample_options {
     /* Pieces of text as they are made, whole characters each; null: put gets lines. */
     void (*stream)(void *user, const char *text, size_t bytes);
 } qn_sample_options;
+
+/* Adds the pairs that an imported network's file was exported with (how samples were prepared and
+ * held out, names of classes, a vocabulary) and that the settings do not have yet, as tasks that
+ * are opened for classes do. How data were prepared and held out is for what looks at the file
+ * alone: a checkpoint says it itself, and training looks at its data anew, but for the input of
+ * networks that prepare it inside. */
+QN_API qn_status qn_task_read_network(const qn_onnx_network *network, bool training,
+                                      qn_metadata *settings);
 
 /* Shows samples of what the task has learned: text, translations, answers, images, a game.
  * QN_ERROR_UNSUPPORTED for tasks without samples. Does not affect training. */

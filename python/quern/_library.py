@@ -453,7 +453,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "qn_onnx_close": (None, c_void_p),
     "qn_onnx_options_read": (None, c_void_p, POINTER(OnnxOptions)),
     "qn_onnx_model_for": (Status, c_void_p, c_char_p, POINTER(POINTER(ModelHead))),
-    "qn_onnx_properties": (Status, c_void_p, c_void_p),
+    "qn_onnx_properties": (Status, c_void_p, c_void_p), "qn_task_read_network": (Status, c_void_p, c_bool, c_void_p),
     "qn_onnx_hash": (Status, c_void_p, c_char * 17),
     "qn_onnx_input_count": (c_int, c_void_p),
     "qn_onnx_output_count": (c_int, c_void_p),

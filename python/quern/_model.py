@@ -35,9 +35,9 @@ _TUNES = {"off": 0, "quick": 1, "full": 2}
 _OF_NETWORK = ("shape", "set", "follow-links", "input", "classes", "head", "lora", "length", "target-length", "hidden", "net", "seed",
                "rules", "data",
                "prepared_inside", "module.fixed")
-# Of a checkpoint what an exported file says of the samples: what they are, and which were held out.
-_OF_SAMPLES = ("preparation.elements", "held_out", "holdout", "validation", "seed")
 _BASE, _COLUMNS = "lora_base", "samples.columns"
+# Of a checkpoint what an exported file says of the samples: what they are, and which were held out.
+_OF_SAMPLES = ("preparation.elements", "held_out", "holdout", "validation", "seed", _COLUMNS, *_arrays.Seen.KEYS)
 _FIXED = "module.fixed"  # patterns of what a module's training leaves as it is
 
 
@@ -281,7 +281,8 @@ class Model:
     def _ensure(self) -> Task:
         """The task that holds the weights; one that can be looked at and predicts, where there was none."""
         if self._task is None:
-            self._task = self._open_to_apply(dict(self._pairs), None)
+            pairs = dict(self._pairs) if self._weights is not None else self._network.said(self._pairs)
+            self._task = self._open_to_apply(pairs, None)
             if self._weights is not None:
                 c.lib.qn_task_load(self._task.pointer, c.encode(self._weights), False)
                 self._is_fresh = False
@@ -692,7 +693,13 @@ class Model:
 
     def _wanted_now(self) -> _arrays.Wanted:
         """What the network as it stands takes."""
-        return self._wanted({**self._ensure().settings.items(), **self._pairs}, self._pairs)
+        settings = self._ensure().settings.items()
+        wanted = self._wanted({**settings, **self._pairs}, self._pairs)
+        if self._is_fresh and self._network.onnx:  # a file that was exported says what it was trained on
+            wanted.seen = _arrays.Seen.of_pairs(settings)
+            if _COLUMNS in settings:
+                wanted.columns = json.loads(settings[_COLUMNS])
+        return wanted
 
     def _outputs(self) -> int:
         return int(c.lib.qn_task_output_count(self._ensure().pointer))

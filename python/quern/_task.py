@@ -56,6 +56,14 @@ class Network:
         """The network of an ONNX file."""
         return self._onnx if self._onnx else None
 
+    def said(self, pairs: Mapping[str, str]) -> dict[str, str]:
+        """Pairs with what the file of a network says of itself, where it was exported with weights."""
+        if not self._onnx or self.task != "classification":
+            return dict(pairs)
+        all_pairs = Pairs(dict(pairs))
+        c.lib.qn_task_read_network(self._onnx, False, all_pairs.pointer)
+        return all_pairs.items()
+
     def places(self) -> "list[c.OnnxPlace]":
         """Inputs as the ONNX file declares them; of a network of the zoo none."""
         if not self._onnx:

@@ -4,6 +4,7 @@
 #include "cli/data_name.h"
 #include "cli/json.h"
 #include "cli/look/reading.h"
+#include "cli/model.h"
 #include "cli/session.h"
 #include "cli/terminal.h"
 #include "os/process/interrupt.h"
@@ -134,10 +135,15 @@ static const char *split_words(qn_split split) {
     return words[split];
 }
 
-/* Whether the data is what the checkpoint was trained on, by whatever path. */
+/* Whether the data is what the checkpoint, or the file of a network, was trained on, by whatever
+ * path. */
 static bool is_own_data(const arguments *a, const session *s) {
     const char *data = arguments_get(a, "data");
     const char *kept = s->kept ? qn_metadata_get(s->kept, "data") : NULL;
+    if (!s->kept && model_is_file(s->model->name)) {
+        kept = qn_metadata_get(s->pairs, QN_PREPARED);
+        kept = kept ? kept : "";
+    }
     return !data || !kept || data_name_is_same(data, kept);
 }
 

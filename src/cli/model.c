@@ -130,8 +130,6 @@ static qn_status import(const char *path, const char *data) {
     return status;
 }
 
-const char *const model_split_keys[] = {QN_HELD_OUT, "holdout", "validation", "seed", NULL};
-
 static qn_status open_language(const char *path) {
     QN_TRY(model_check_built_in(path));
     QN_TRY(qn_language_model_open(NULL, path, &imported.language));
@@ -160,49 +158,8 @@ qn_status model_find(const char *name, const char *data, const qn_model **model)
     return QN_OK;
 }
 
-static bool is_of_data(const char *key, bool is_prepared_inside) {
-    static const char preparation[] = "preparation.";
-    if (strncmp(key, preparation, sizeof preparation - 1) == 0)
-        return !is_prepared_inside;
-    for (int i = 0; model_split_keys[i]; i++) {
-        if (strcmp(key, model_split_keys[i]) == 0)
-            return true;
-    }
-    return strcmp(key, QN_PREPARED) == 0;
-}
-
-/* Files of versions that did not say how samples were held out: as is usual. */
-static qn_status add_held_out(qn_metadata *pairs) {
-    return qn_metadata_get(pairs, QN_PREPARED) && !qn_metadata_get(pairs, QN_HELD_OUT)
-               ? qn_metadata_set(pairs, QN_HELD_OUT, "content")
-               : QN_OK;
-}
-
-static qn_status add_others(const qn_metadata *of_file, qn_metadata *pairs) {
-    const bool is_inside = qn_metadata_get(of_file, "prepared_inside");
-    for (int i = 0; i < qn_metadata_count(of_file); i++) {
-        const char *key, *value;
-        qn_metadata_at(of_file, i, &key, &value);
-        if (!qn_metadata_get(pairs, key) && !is_of_data(key, is_inside))
-            QN_TRY(qn_metadata_set(pairs, key, value));
-    }
-    return QN_OK;
-}
-
 qn_status model_add_pairs(const qn_model *model, bool training, qn_metadata *pairs) {
-    qn_metadata *of_file;
-    if (!model_network(model))
-        return QN_OK;
-    if (!training && !qn_metadata_get(pairs, QN_PREPARED)) {
-        QN_TRY(qn_onnx_properties(imported.network, pairs));
-        return add_held_out(pairs);
-    }
-    QN_TRY(qn_metadata_create(NULL, &of_file));
-    qn_status status = qn_onnx_properties(imported.network, of_file);
-    if (status == QN_OK)
-        status = add_others(of_file, pairs);
-    qn_metadata_destroy(of_file);
-    return status;
+    return model_network(model) ? qn_task_read_network(imported.network, training, pairs) : QN_OK;
 }
 
 const char *model_hash(const qn_model *model) {

@@ -33,14 +33,8 @@ qn_status model_check_built_in(const char *name);
 /* The task of data that are for one alone ("text:FILE": "language"), or null. */
 const char *model_task_of_data(const char *data);
 
-/* Adds the pairs that an ONNX file was exported with, such as its vocabulary, and that are not
- * there yet. How data were prepared and held out is for what looks at the file alone: a checkpoint
- * says it itself, and training looks at its data anew, but for the input of networks that prepare
- * it inside. */
+/* qn_task_read_network of the file that is imported; nothing of other models. */
 qn_status model_add_pairs(const qn_model *model, bool training, qn_metadata *pairs);
-
-/* Settings that say which samples of the data of a checkpoint were held out; null ends them. */
-extern const char *const model_split_keys[];
 
 /* Sixteen digits that tell a file's content from another's; null for models of the zoo. */
 const char *model_hash(const qn_model *model);

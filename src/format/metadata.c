@@ -135,6 +135,11 @@ static cJSON *list_texts(const char *const *texts, int n) {
     return list;
 }
 
+qn_status qn_metadata_set_texts(qn_metadata *metadata, const char *key, const char *const *texts,
+                                int n) {
+    return set_list(metadata, key, list_texts(texts, n));
+}
+
 static qn_status set_number(qn_metadata *metadata, const char *key, int64_t number) {
     char digits[24];
     snprintf(digits, sizeof digits, "%lld", (long long)number);
@@ -219,8 +224,8 @@ qn_status qn_metadata_set_preparation(qn_metadata *metadata, const qn_preparatio
                         list_numbers(p->target_scale, p->n_scaled)));
     }
     QN_TRY(set_table(metadata, p->table));
-    return set_list(metadata, "preparation.class_names",
-                    list_texts(p->class_names, p->class_names ? p->n_classes : 0));
+    return qn_metadata_set_texts(metadata, "preparation.class_names", p->class_names,
+                                 p->class_names ? p->n_classes : 0);
 }
 
 static qn_status refuse(const char *key, const char *what) {
@@ -338,15 +343,22 @@ static qn_status copy_texts(qn_metadata *metadata, const cJSON *list, const char
     return QN_OK;
 }
 
+qn_status qn_metadata_get_texts(qn_metadata *metadata, const char *key, const char *const **texts,
+                                int *n) {
+    cJSON *list;
+    QN_TRY(get_list(metadata, key, &list, n));
+    const char **copy = qn_arena_allocate(&metadata->texts, (size_t)*n + 1, sizeof *copy);
+    const qn_status status = copy ? copy_texts(metadata, list, key, copy) : QN_ERROR_MEMORY;
+    cJSON_Delete(list);
+    *texts = copy;
+    return status;
+}
+
 static qn_status get_class_names(qn_metadata *metadata, qn_preparation *p) {
     const char *key = "preparation.class_names";
-    cJSON *list;
+    const char *const *names;
     int n;
-    QN_TRY(get_list(metadata, key, &list, &n));
-    const char **names = qn_arena_allocate(&metadata->texts, (size_t)n + 1, sizeof *names);
-    qn_status status = names ? copy_texts(metadata, list, key, names) : QN_ERROR_MEMORY;
-    cJSON_Delete(list);
-    QN_TRY(status);
+    QN_TRY(qn_metadata_get_texts(metadata, key, &names, &n));
     if (n != 0 && n != p->n_classes)
         return refuse(key, "are not one for each class");
     p->class_names = n > 0 ? names : NULL;

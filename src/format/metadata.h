@@ -23,6 +23,12 @@ struct qn_metadata {
 /* Sets all pairs of another one, which may be null. */
 qn_status qn_metadata_add(qn_metadata *metadata, const qn_metadata *from);
 
+/* A list of texts as JSON, and from it, in the metadata's memory. */
+qn_status qn_metadata_set_texts(qn_metadata *metadata, const char *key, const char *const *texts,
+                                int n);
+qn_status qn_metadata_get_texts(qn_metadata *metadata, const char *key, const char *const **texts,
+                                int *n);
+
 /* The table of the preparation, in the metadata's memory; null: it has none. */
 qn_status qn_metadata_get_table(qn_metadata *metadata, const qn_table **table);
 

@@ -6,7 +6,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "onnx/inputs.h"
-#include "onnx/inside.h"
+#include "onnx/properties/inside.h"
 #include "os/heap.h"
 
 #include <limits.h>

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "onnx/builder.h"
-#include "onnx/inside.h"
+#include "onnx/properties/inside.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "format/metadata.h"
 #include "models/models.h"
+#include "onnx/import.h"
 #include "onnx/targets.h"
 #include "quern/trainer.h"
 #include "run/trainer.h"
@@ -175,6 +176,7 @@ static qn_data_options data_options(const qn_task *task) {
 
 static qn_status open_source(qn_task *task, classification *c) {
     const char *data = qn_setting_text(task, "data", NULL);
+    QN_TRY(qn_task_read_start(task));
     if (task->source) {
         c->source = *task->source;
         c->source.close = NULL; /* it stays the caller's */
@@ -184,7 +186,6 @@ static qn_status open_source(qn_task *task, classification *c) {
         return qn_fail(QN_ERROR_ARGUMENT, "nothing says what data to use; give --data");
     qn_data_options options = data_options(task);
     options.held_out = qn_task_held_out(task->settings);
-    QN_TRY(qn_task_read_start(task));
     QN_TRY(qn_task_table_options(task, is_prepared(task), &options));
     return qn_data_open(data, &options, &c->source);
 }
@@ -236,32 +237,109 @@ static bool gives_features(const qn_task *task) {
     return qn_setting_text(task, QN_GIVES_FEATURES, NULL) != NULL;
 }
 
-/* Whether training begins with weights that were converted: their file says how samples were
- * prepared, and no data that quern trained them on. */
-static bool begins_converted(const qn_task *task) {
-    return task->start && !task->start_is_file && !qn_metadata_get(task->start, "data");
+static void tell(const qn_task *task, const char *text) {
+    if (task->log && task->log->write)
+        task->log->write(task->log->user, 0, text);
 }
 
-/* Mean and deviation of samples are those that the weights were trained with elsewhere, where the
- * network goes on with them. */
+/* Whether the weights that training begins with say how their samples were prepared. */
+static bool begins_prepared(const qn_task *task) {
+    return task->start && qn_metadata_get(task->start, "preparation.sample") &&
+           !qn_setting_text(task, QN_PREPARED, NULL);
+}
+
+static bool has_same_statistics(const qn_preparation *a, const qn_preparation *b) {
+    const size_t bytes = (size_t)a->n_statistics * sizeof *a->mean;
+    return a->n_statistics == b->n_statistics &&
+           (bytes == 0 ||
+            (memcmp(a->mean, b->mean, bytes) == 0 && memcmp(a->std_dev, b->std_dev, bytes) == 0));
+}
+
+/* Mean and deviation of samples are those that the weights were trained with, which expect them. Of
+ * converted weights the file may not say them. */
 static qn_status take_statistics(qn_task *task, classification *c) {
     qn_preparation p;
-    if (!task->start || (!has_start(task) && !begins_converted(task)))
+    if (!begins_prepared(task))
         return QN_OK;
     QN_TRY(qn_metadata_get_preparation(task->start, &p));
-    if (p.n_statistics == 0 && !has_start(task))
+    const bool is_silent =
+        p.n_statistics == 0 && !qn_metadata_get(task->start, "data") && !task->start_is_file;
+    if (!qn_statistics_fit(&p, &c->input) || (is_silent && !has_start(task)))
         return QN_OK;
+    if (!has_same_statistics(&p, &c->preparation) && !has_start(task))
+        tell(task,
+             "samples are normalised by mean and deviation of the weights, which expect them");
     c->preparation.n_statistics = p.n_statistics;
     c->preparation.mean = p.mean;
     c->preparation.std_dev = p.std_dev;
     return QN_OK;
 }
 
+/* Whether amounts are so far from those that the weights were trained for that another scale is
+ * meant: by more than their deviations, or of another size. */
+static bool is_far(const qn_preparation *old, const qn_preparation *new) {
+    enum { MOST_DEVIATIONS = 4, MOST_TIMES = 10 };
+    for (int i = 0; i < old->n_scaled; i++) {
+        const bool is_scaled = new->n_scaled == old->n_scaled;
+        const double mean = is_scaled ? (double)new->target_mean[i] : 0;
+        const double scale = is_scaled ? (double)new->target_scale[i] : 1;
+        const double old_scale = (double)old->target_scale[i];
+        if (fabs(mean - (double)old->target_mean[i]) > MOST_DEVIATIONS * old_scale ||
+            scale > MOST_TIMES * old_scale || old_scale > MOST_TIMES * scale)
+            return true;
+    }
+    return false;
+}
+
+/* Amounts are scaled as the weights' outputs are, which go on: not where the head begins anew. */
+static qn_status take_scales(qn_task *task, classification *c) {
+    qn_preparation p;
+    if (!begins_prepared(task) || !c->is_regression || c->are_labels ||
+        qn_setting_text(task, "head", NULL))
+        return QN_OK;
+    QN_TRY(qn_metadata_get_preparation(task->start, &p));
+    if (p.n_classes > 0 || p.n_scaled != c->n_outputs)
+        return QN_OK;
+    const qn_preparation *new = &c->source.preparation;
+    if (is_far(&p, new)) {
+        c->preparation.n_scaled = new->n_scaled;
+        c->preparation.target_mean = new->target_mean;
+        c->preparation.target_scale = new->target_scale;
+        tell(task,
+             "the amounts are far from those that the weights were trained for, and are scaled "
+             "anew: until it has trained, the network's answers mean nothing");
+        return QN_OK;
+    }
+    c->preparation.n_scaled = p.n_scaled;
+    c->preparation.target_mean = p.target_mean;
+    c->preparation.target_scale = p.target_scale;
+    return QN_OK;
+}
+
+/* A network of another program's file says nothing of how its samples were prepared: what is done
+ * is said. Without training, numbers are its own. */
+static void take_foreign(const qn_task *task, classification *c) {
+    static const char *const done[] = {"they are normalised by mean and deviation of this data",
+                                       "numbers are given to it as they are"};
+    const bool is_raw = !task->training && c->source.dtype != QN_U8;
+    char text[400];
+    if (!qn_onnx_network_of(task->model) || qn_setting_text(task, "preparation.sample", NULL) ||
+        begins_prepared(task) || c->preparation.n_statistics == 0)
+        return;
+    snprintf(text, sizeof text, "%.200s does not say how its samples were prepared: %s",
+             task->model->name, done[is_raw]);
+    if (is_raw)
+        c->preparation.n_statistics = 0;
+    tell(task, text);
+}
+
 static qn_status prepare(qn_task *task, classification *c) {
     c->preparation = c->source.preparation;
     QN_TRY(is_prepared(task) ? qn_metadata_get_preparation(task->settings, &c->preparation)
                              : keep_scales(task, c));
+    take_foreign(task, c);
     QN_TRY(take_statistics(task, c));
+    QN_TRY(take_scales(task, c));
     take_classes(c);
     const int64_t n_asked = qn_setting_count(task, "classes", c->n_outputs);
     if (!task->training && ((c->preparation.n_classes == 0) != c->is_regression ||

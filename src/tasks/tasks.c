@@ -114,7 +114,9 @@ static void limit_memory(qn_task *t, size_t limit) {
 
 /* Data and programs, with all their memory. */
 static qn_status build(qn_task *t, const qn_task_options *options) {
-    qn_status status = qn_numerics_of(t->settings, &t->numerics);
+    qn_status status = qn_task_add_file(t);
+    if (status == QN_OK)
+        status = qn_numerics_of(t->settings, &t->numerics);
     if (status == QN_OK)
         status = t->kind->open(t);
     if (status == QN_OK && t->training)

@@ -91,6 +91,19 @@ struct qn_task {
 #define QN_PREPARED "prepared"
 #define QN_HELD_OUT "held_out"
 
+/* Settings that say which samples of the data of a checkpoint were held out; null ends them. */
+extern const char *const qn_split_keys[];
+
+/* Setting of a network of another program's file: the names of its outputs, as JSON. */
+#define QN_NETWORK_CLASSES "network.classes"
+
+/* Adds it, where the file says them, and what was understood; nothing of other models, and where
+ * the pairs say classes. */
+qn_status qn_task_read_names(const qn_model *model, const qn_log *log, qn_metadata *pairs);
+
+/* Adds what the file of the task's network says of itself to its settings. */
+qn_status qn_task_add_file(qn_task *task);
+
 /* Settings of a network whose head is fitted to features: the name of the weights that it starts
  * from, and the chance below which an answer is unsure. */
 #define QN_START        "start"
@@ -219,6 +232,9 @@ qn_status qn_known_data_open(const char *checkpoint, const char *data,
                              const qn_data_options *options, qn_known_data *known,
                              qn_data_source *source);
 void qn_known_data_deinit(qn_known_data *known);
+
+/* Whether mean and deviation are one, or one for each channel or element of an input. */
+bool qn_statistics_fit(const qn_preparation *preparation, const qn_shape *input);
 
 /* QN_ELEMENTS_BYTES or QN_ELEMENTS_NUMBERS (format/metadata.h). */
 const char *qn_elements_of(const qn_data_source *source);

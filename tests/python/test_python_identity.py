@@ -140,5 +140,50 @@ class Recordings(unittest.TestCase):
             fit(self.rows, self.labels, window=-1, epochs=1)
 
 
+class Files(unittest.TestCase):
+    """What an exported file says is known to a model of it."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="quern-identity-")
+        self.addCleanup(self.folder.cleanup)
+        self.path = os.path.join(self.folder.name, "m.onnx")
+
+    def test_amounts(self):
+        draw = np.random.default_rng(1)
+        x = draw.normal(size=(100, 3)).astype(np.float32)
+        y = np.stack((x @ (3e4, 1e4, 1e3) + 5e5, x @ (1, 2, 3)), axis=1).astype(np.float32)
+        model = quern.Model("mlp")
+        model.fit(x, y, epochs=5, seed=1)
+        model.export(self.path)
+        again = quern.Model(self.path)
+        np.testing.assert_array_equal(again.predict(x), model.predict(x))
+        self.assertEqual(again.evaluate(x, y)["rmse"], model.evaluate(x, y)["rmse"])
+        again.fit(x[:50], y[:50], epochs=1, lr=0.0)
+        np.testing.assert_array_equal(again.predict(x), model.predict(x))
+
+    def test_pictures(self):
+        x = np.random.default_rng(2).integers(0, 90, (40, 28, 28, 1), np.uint8)
+        y = np.arange(40) % 2
+        x[y == 1] += 60
+        model = quern.Model("lenet5", classes=2)
+        model.fit(x, y, epochs=1, batch=8, seed=1)
+        planes = x.transpose(0, 3, 1, 2)
+        for inside in (False, True):
+            model.export(self.path, with_preparation=inside)
+            again = quern.Model(self.path)
+            np.testing.assert_allclose(again.predict(planes), model.predict(x), atol=1e-6)
+            again.fit(planes[:10], y[:10], epochs=1, lr=0.0)
+            np.testing.assert_allclose(again.predict(planes), model.predict(x), atol=1e-6)
+
+    def test_classes(self):
+        data = os.path.join(self.folder.name, "d.csv")
+        write(data, ("ant", "bee", "cat"))
+        model = quern.Model("mlp")
+        model.fit(f"csv:{data}", epochs=20, batch=16, seed=1)
+        model.export(self.path)
+        write(data, ("cat", "bee"), ("y", "x"), seed=2)
+        self.assertGreater(quern.Model(self.path).evaluate(f"csv:{data}")["accuracy"], 0.95)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -200,10 +200,10 @@ static void tell_numbers(const exported *x) {
 
 /* What evaluates the file needs to know which samples it was not trained on. */
 static qn_status keep_split(exported *x) {
-    for (int i = 0; model_split_keys[i]; i++) {
-        const char *value = qn_metadata_get(x->metadata, model_split_keys[i]);
+    for (int i = 0; qn_split_keys[i]; i++) {
+        const char *value = qn_metadata_get(x->metadata, qn_split_keys[i]);
         if (value)
-            QN_TRY(qn_metadata_set(x->properties, model_split_keys[i], value));
+            QN_TRY(qn_metadata_set(x->properties, qn_split_keys[i], value));
     }
     return QN_OK;
 }

@@ -191,7 +191,8 @@ typedef struct qn_onnx_changes {
     int n_tensors, n_properties, n_nodes, n_front, n_sources;
     const qn_onnx_change *tensors;
     const qn_onnx_source *sources;      /* (n_sources): all of the tensors' */
-    const qn_onnx_property *properties; /* added, in place of those of the same key */
+    const qn_onnx_property *properties; /* added, in place of those of the same
+                                           key; without a value that goes */
     const qn_onnx_node *nodes;    /* (n_nodes), the first n_front put first, the others last */
     const char *input, *prepared; /* what other nodes read of the one, they read of the other that
                                      the first nodes make; prepared null: it stays */

@@ -237,6 +237,8 @@ static qn_status rewrite_properties(rewriting *r) {
     }
     for (int k = 0; k <= n_new; k++) {
         const bool is_last = k == n_new;
+        if (!is_last && !r->changes->properties[k].value)
+            continue;
         onnx__string_string_entry_proto__init(&entries[k]);
         entries[k].key = is_last ? (char *)version_key : (char *)r->changes->properties[k].key;
         entries[k].value =

@@ -8,7 +8,7 @@
 #include "format/metadata.h"
 #include "onnx/export/export.h"
 #include "onnx/import.h"
-#include "onnx/inside.h"
+#include "onnx/properties/inside.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,8 @@
 #include "format/safetensors.h"
 #include "onnx/export/export.h"
 #include "onnx/import.h"
-#include "onnx/inside.h"
+#include "onnx/properties/class_names.h"
+#include "onnx/properties/inside.h"
 #include "passes/head.h"
 #include "tensor/number.h"
 
@@ -225,10 +226,29 @@ static qn_status add_records(rewriting *r) {
 
 /* ---- properties ---- */
 
+/* Names of classes that the file had in another program's way are no longer so, where the outputs
+ * are other classes now. */
+static qn_status drop_names(rewriting *r, qn_onnx_property **to) {
+    const qn_onnx_model *m = r->network->source;
+    const qn_preparation *p = r->options->preparation;
+    const qn_class_list now = {p && p->class_names ? p->n_classes : 0, p ? p->class_names : NULL};
+    qn_class_list before;
+    for (int i = 0; i < m->n_properties && now.n > 0; i++) {
+        const qn_onnx_property *was = &m->properties[i];
+        if (!qn_onnx_is_class_key(was->key))
+            continue;
+        QN_TRY(qn_class_list_read(was->value, strlen(was->value), &r->network->arena, &before));
+        if (before.n > 0 && !qn_class_list_equal(&before, &now))
+            *(*to)++ = (qn_onnx_property){was->key, NULL};
+    }
+    return QN_OK;
+}
+
 static qn_status add_properties(rewriting *r, const qn_metadata *pairs) {
     const qn_model *model = r->options->model;
     const int n = qn_metadata_count(pairs);
-    r->properties = qn_onnx_room(r->exporter, (size_t)n + 2, sizeof *r->properties);
+    const size_t n_most = (size_t)n + (size_t)r->network->source->n_properties + 2;
+    r->properties = qn_onnx_room(r->exporter, n_most, sizeof *r->properties);
     if (!r->properties)
         return QN_ERROR_MEMORY;
     qn_onnx_property *p = r->properties;
@@ -242,6 +262,7 @@ static qn_status add_properties(rewriting *r, const qn_metadata *pairs) {
         if (!p->key)
             return QN_ERROR_MEMORY;
     }
+    QN_TRY(drop_names(r, &p));
     r->changes.properties = r->properties;
     r->changes.n_properties = (int)(p - r->properties);
     return QN_OK;

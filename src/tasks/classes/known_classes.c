@@ -1,6 +1,7 @@
 /* Which classes a network knows by name: as the settings of a checkpoint say, or the weights that
  * training begins with, or a network's own file. The data are matched to them by data/classes.h. */
 #include "base/status.h"
+#include "base/text.h"
 #include "data/classes.h"
 #include "format/metadata.h"
 #include "onnx/import.h"
@@ -25,6 +26,18 @@ static bool has_preparation(const qn_metadata *pairs) {
     return n && atoi(n) > 0 && qn_metadata_get(pairs, "preparation.class_names");
 }
 
+/* The names of a network's outputs: of a preparation, or of another program's file. */
+static bool has_names(const qn_metadata *pairs) {
+    return has_preparation(pairs) || qn_metadata_get(pairs, QN_NETWORK_CLASSES);
+}
+
+static qn_status get_names(qn_metadata *pairs, qn_preparation *known) {
+    *known = (qn_preparation){.n_classes = 0};
+    if (has_preparation(pairs))
+        return qn_metadata_get_preparation(pairs, known);
+    return qn_metadata_get_texts(pairs, QN_NETWORK_CLASSES, &known->class_names, &known->n_classes);
+}
+
 /* Of amounts and labels there are no classes, but columns, or the labels' names. */
 static bool has_table(const qn_metadata *pairs) {
     const char *table = qn_metadata_get(pairs, "preparation.table");
@@ -40,7 +53,7 @@ static bool is_head(const qn_task *task, const char *word) {
 /* Of a checkpoint that is gone on from, or evaluated. */
 static qn_status match_settings(qn_task *task, qn_data_source *source) {
     qn_preparation known;
-    QN_TRY(qn_metadata_get_preparation(task->settings, &known));
+    QN_TRY(get_names(task->settings, &known));
     const qn_class_matching matching = {
         .allocator = task->allocator,
         .log = task->log,
@@ -59,9 +72,9 @@ static qn_status match_start(qn_task *task, qn_metadata *pairs, qn_data_source *
     const int n_outputs = outputs ? atoi(outputs) : 0;
     const bool grows = is_head(task, "data");
     qn_preparation known;
-    if (!has_preparation(pairs))
+    if (!has_names(pairs))
         return QN_OK; /* of amounts, or of classes without names */
-    QN_TRY(qn_metadata_get_preparation(pairs, &known));
+    QN_TRY(get_names(pairs, &known));
     const qn_class_matching matching = {
         .allocator = task->allocator,
         .log = task->log,
@@ -76,7 +89,7 @@ static qn_status match_start(qn_task *task, qn_metadata *pairs, qn_data_source *
     return qn_classes_match(&matching, source);
 }
 
-/* What a network's file says of its outputs, if quern wrote it. */
+/* What a network's file says of its outputs. */
 static qn_status read_file(qn_task *task, const qn_onnx_network *network, qn_metadata **pairs) {
     char n_outputs[24];
     snprintf(n_outputs, sizeof n_outputs, "%d", task->model->n_classes);
@@ -84,6 +97,8 @@ static qn_status read_file(qn_task *task, const qn_onnx_network *network, qn_met
     qn_status status = qn_onnx_properties(network, *pairs);
     if (status == QN_OK)
         status = qn_metadata_set(*pairs, "classes", n_outputs);
+    if (status == QN_OK)
+        status = qn_task_read_names(task->model, task->log, *pairs);
     if (status != QN_OK)
         qn_metadata_destroy(*pairs);
     return status;
@@ -112,7 +127,7 @@ qn_status qn_task_read_start(qn_task *task) {
     else if (!start || qn_checkpoint_read(task->allocator, start, &pairs) != QN_OK)
         return QN_OK; /* said when its weights are loaded */
     task->start_is_file = network != NULL;
-    if (qn_metadata_get(pairs, "preparation.n_classes"))
+    if (qn_metadata_get(pairs, "preparation.n_classes") || has_names(pairs))
         task->start = pairs;
     else
         qn_metadata_destroy(pairs);
@@ -130,6 +145,24 @@ static void tell_new_head(const qn_task *task) {
         task->log->write(task->log->user, 0, text);
 }
 
+/* A network of another program's file, and data whose classes have names: which is which nobody
+ * says. */
+static qn_status tell_order(const qn_task *task, const qn_data_source *source) {
+    const qn_preparation *p = &source->preparation;
+    qn_text_names names = {.n = 0};
+    char text[QN_TEXT_NAMES + 512];
+    if (!task->model->has_fixed_outputs || !p->class_names || !task->log || !task->log->write)
+        return QN_OK;
+    for (int i = 0; i < p->n_classes; i++)
+        qn_text_names_add(&names, p->class_names[i]);
+    snprintf(text, sizeof text,
+             "%.200s does not name the classes of its outputs: they are taken to be, in this "
+             "order, %s",
+             task->model->name, qn_text_names_finish(&names));
+    task->log->write(task->log->user, 1, text);
+    return QN_OK;
+}
+
 qn_status qn_task_match_classes(qn_task *task, qn_data_source *source) {
     const bool is_resumed = qn_setting_text(task, QN_PREPARED, NULL);
     const bool is_new_head = qn_setting_text(task, "head", NULL) && !is_head(task, "data");
@@ -143,7 +176,7 @@ qn_status qn_task_match_classes(qn_task *task, qn_data_source *source) {
             tell_new_head(task);
         return QN_OK;
     }
-    return has_preparation(task->settings) ? match_settings(task, source) : QN_OK;
+    return has_names(task->settings) ? match_settings(task, source) : tell_order(task, source);
 }
 
 qn_status qn_match_classes(const qn_allocator *allocator, const qn_log *log,
@@ -156,6 +189,21 @@ qn_status qn_match_classes(const qn_allocator *allocator, const qn_log *log,
     return qn_classes_match(&matching, source);
 }
 
+bool qn_statistics_fit(const qn_preparation *p, const qn_shape *input) {
+    const int n = p->n_statistics;
+    return n <= 1 || n == input->dims[input->rank - 1] || n == qn_shape_count(*input);
+}
+
+/* Samples are prepared as the weights expect them. */
+static void take_statistics(const qn_preparation *known, qn_data_source *source) {
+    qn_preparation *p = &source->preparation;
+    if (!qn_statistics_fit(known, &known->sample) || !qn_shape_equal(known->sample, p->sample))
+        return;
+    p->n_statistics = known->n_statistics;
+    p->mean = known->mean;
+    p->std_dev = known->std_dev;
+}
+
 static qn_status open_known(const char *data, qn_data_options *options, qn_known_data *known,
                             qn_data_source *source) {
     qn_data_source opened;
@@ -165,10 +213,12 @@ static qn_status open_known(const char *data, qn_data_options *options, qn_known
     QN_TRY(qn_data_open(data, options, &opened));
     const qn_status status =
         qn_match_classes(options->allocator, options->log, &known->preparation, &opened);
-    if (status == QN_OK)
+    if (status == QN_OK) {
+        take_statistics(&known->preparation, &opened);
         *source = opened;
-    else
+    } else {
         qn_data_close(&opened);
+    }
     return status;
 }
 
