@@ -11,7 +11,7 @@
 
 enum {
     MOST_FOLDS = 5,
-    N_DECAYS = 7,
+    N_DECAYS = 10,
     PAIRS = 8,        /* of steps and changes of the gradient that L-BFGS keeps */
     MOST_TRIALS = 20, /* of a step's length */
     FOLD_STEPS = 40,
@@ -19,7 +19,8 @@ enum {
     LANES = 8
 };
 
-static const double decays[N_DECAYS] = {1e-1, 3e-2, 1e-2, 3e-3, 1e-3, 3e-4, 1e-4};
+static const double decays[N_DECAYS] = {1e-1, 1e-2, 1e-3, 3e-4, 1e-4,
+                                        3e-5, 1e-5, 3e-6, 1e-6, 1e-7};
 static const double usual_decay = 1e-3; /* where nothing can be held out */
 static const double sure_part = 0.95;   /* of the answers that are not unsure are right */
 static const double known_part = 0.98;  /* of the right answers are not unsure for that */
@@ -250,10 +251,10 @@ static void put_held(const problem *p, double *z) {
 }
 
 /* The mean loss of outputs z over a temperature; chances (n_classes): room. Of n answers that are
- * all right one more might be wrong (Platt 1999, section 2.2): without that doubt, the temperature
- * of answers that are all right would be 0. */
+ * all right half a one might be wrong (Jeffreys' prior of a part; cf. Platt 1999, section 2.2):
+ * without that doubt, the temperature of answers that are all right would be 0. */
 static double loss_at(const problem *p, const double *z, double temperature, double *chances) {
-    const double doubt = 1 / ((double)p->f->n + 2);
+    const double doubt = 0.5 / ((double)p->f->n + 1);
     double sum = 0;
     for (int64_t i = 0; i < p->f->n; i++) {
         double all = 0;
