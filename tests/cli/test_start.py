@@ -54,6 +54,13 @@ class Start(quern.Case):
         _, third = self.fit(data, "c.st", "--threads", 1, "--memory", "200M")
         self.assertEqual(third["pictures_computed"], n)
         self.assertEqual(self.bytes_of("a.st"), self.bytes_of("c.st"))
+        # A budget that has room for one picture at a time: its bits are those of a batch.
+        self.run_quern("cache", "clear")
+        run, small = self.fit(data, "s.st", "--memory", "20M")
+        self.assertEqual(small["pictures_computed"], n)
+        self.assertLess(run.of("done")[0]["peak_bytes"], 20 << 20)
+        self.assertEqual(quern.weights_of(self.folder / "a.st"), quern.weights_of(self.folder / "s.st"))
+        self.assertLess(int(quern.metadata_of(self.folder / "s.st")["batch"]), 8)
         # A damaged file of features is made again.
         file, = (self.folder / "cache" / "quern").glob("features-*")
         for at in (3, 40, 60, file.stat().st_size - 5):

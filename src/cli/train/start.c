@@ -143,12 +143,36 @@ static qn_status set_input(training *t) {
     return settings_set(&t->settings, "input", qn_shape_print(shape, input));
 }
 
+/* The largest batch of features that a budget has room for, by what the first stages of these
+ * networks hold of a picture; 1 where it has none. */
+static int64_t fit_batch(const training *t) {
+    const int64_t budget = arguments_count(t->a, "memory"), fixed = 20 << 20, of_pixel = 160;
+    int64_t batch = BATCH;
+    qn_shape shape;
+    if (!qn_shape_parse(settings_get(&t->settings, "input"), &shape))
+        return batch;
+    while (budget > 0 && batch > 1 &&
+           fixed + batch * of_pixel * shape.dims[0] * shape.dims[1] > budget)
+        batch /= 2;
+    return batch;
+}
+
+bool start_shrinks_batch(training *t) {
+    const int64_t batch = settings_count(&t->settings, "batch");
+    char text[24];
+    if (!t->start || arguments_has(t->a, "batch") || arguments_count(t->a, "memory") <= 0 ||
+        batch < 2)
+        return false;
+    snprintf(text, sizeof text, "%lld", (long long)batch / 2);
+    return settings_set(&t->settings, "batch", text) == QN_OK;
+}
+
 qn_status start_set(training *t) {
     char batch[24];
     if (!t->start)
         return QN_OK;
-    snprintf(batch, sizeof batch, "%d", BATCH);
     QN_TRY(set_input(t));
+    snprintf(batch, sizeof batch, "%lld", (long long)fit_batch(t));
     QN_TRY(settings_set(&t->settings, "start", t->start->name));
     QN_TRY(settings_set(&t->settings, "load", t->start->path));
     QN_TRY(settings_set(&t->settings, "head", "data"));

@@ -221,18 +221,26 @@ static qn_status prepare(training *t) {
     return choose_cores(t);
 }
 
-qn_status training_measure(training *t) {
-    QN_TRY(prepare(t));
-    QN_TRY(session_measure(&t->s, count_threads(t)));
-    /* The task that trains finds out anew what this one did. */
+/* The task that is opened next finds out anew what the last one did. */
+static qn_status forget_pairs(training *t) {
     qn_metadata_destroy(t->s.pairs);
     t->s.pairs = NULL;
     return qn_metadata_create(&t->s.allocator, &t->s.pairs);
 }
 
-static qn_status open_task(training *t) {
+qn_status training_measure(training *t) {
     QN_TRY(prepare(t));
-    QN_TRY(session_open_task(&t->s, true, count_threads(t)));
+    QN_TRY(session_measure(&t->s, count_threads(t)));
+    return forget_pairs(t);
+}
+
+static qn_status open_task(training *t) {
+    qn_status status;
+    do {
+        QN_TRY(prepare(t));
+        status = session_open_task(&t->s, true, count_threads(t));
+    } while (status == QN_ERROR_MEMORY && start_shrinks_batch(t) && forget_pairs(t) == QN_OK);
+    QN_TRY(status);
     if (t->s.how.engine.memory_budget_bytes > 0)
         qn_memory_give_back(); /* what planning took */
     t->total_steps = qn_task_get_facts(t->s.task).total_steps;

@@ -19,8 +19,7 @@ enum {
     LANES = 8
 };
 
-static const double decays[N_DECAYS] = {1e-1, 1e-2, 1e-3, 3e-4, 1e-4,
-                                        3e-5, 1e-5, 3e-6, 1e-6, 1e-7};
+static const double decays[N_DECAYS] = {1e-1, 1e-2, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 1e-7};
 static const double usual_decay = 1e-3; /* where nothing can be held out */
 static const double sure_part = 0.95;   /* of the answers that are not unsure are right */
 static const double known_part = 0.98;  /* of the right answers are not unsure for that */
