@@ -3,13 +3,17 @@
 
 #include "base/status.h"
 #include "cli/commands.h"
+#include "cli/outputs/outputs.h"
 #include "cli/session.h"
 #include "cli/terminal.h"
+#include "format/onnx/onnx_file.h"
 #include "models/language/model.h"
+#include "onnx/import.h"
 #include "quern/onnx.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -116,11 +120,26 @@ const char *model_task_of_data(const char *data) {
     return NULL;
 }
 
+/* Files of weights beside the network's are read, too, and no output may replace them. */
+static qn_status check_outputs(const char *path) {
+    const char *slash = strrchr(path, '/'), *location;
+    const int n_folder = slash ? (int)(slash + 1 - path) : 0;
+    char what[512], outside[PATH_MAX];
+    snprintf(what, sizeof what, "%s, its weights", path);
+    for (int i = 0; (location = qn_onnx_file_outside(imported.network->file, i)); i++) {
+        if (snprintf(outside, sizeof outside, "%.*s%s", n_folder, path, location) < PATH_MAX)
+            QN_TRY(outputs_check_input(what, outside));
+    }
+    return QN_OK;
+}
+
 static qn_status import(const char *path, const char *data) {
     imported.how.size = sizeof imported.how;
     imported.how.log = &session_log;
     QN_TRY(qn_onnx_open(&imported.how, path, &imported.network));
-    qn_status status = qn_onnx_hash(imported.network, imported.hash);
+    qn_status status = check_outputs(path);
+    if (status == QN_OK)
+        status = qn_onnx_hash(imported.network, imported.hash);
     if (status == QN_OK)
         status = qn_onnx_model_for(imported.network, model_task_of_data(data), &imported.model);
     if (status != QN_OK) {

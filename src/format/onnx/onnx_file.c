@@ -313,6 +313,13 @@ const char *qn_onnx_file_followed(const qn_onnx_file *file, int index) {
     return NULL;
 }
 
+const char *qn_onnx_file_outside(const qn_onnx_file *file, int index) {
+    const qn_onnx_mapping *m = file->mappings;
+    while (m && index-- > 0)
+        m = m->next;
+    return m ? m->location : NULL;
+}
+
 const qn_onnx_model *qn_onnx_file_model(const qn_onnx_file *file) {
     return &file->model;
 }
