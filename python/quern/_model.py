@@ -405,7 +405,8 @@ class Model:
         None: the processors there are; equal bits. device: "auto" or "cpu". save: checkpoint, written at
         the end, when stopped, and between; save_best: one of the best weights. early_stop: epochs
         without improvement until the run ends. checkpoint_every: steps between checkpoints.
-        override: save and save_best may replace checkpoints of more steps than this run has, which stay otherwise.
+        override: save and save_best may replace checkpoints of more steps than this run has, and files that are no
+        checkpoints, which stay otherwise.
         resume: a checkpoint to go on from, with its settings. swap: a folder for values under a budget.
         tune: "off", "quick" or "full". meter: measure time and energy, for report(). verbose: None: show
         progress in terminals and notebooks, True: always, False: never. callback: is given the figures of
@@ -1090,6 +1091,19 @@ def _pair(data: Any, y: Any) -> Any:
     return data, y
 
 
+def _check_own(name: str, file: PathLike) -> None:
+    """Data, or whatever else somebody made, is not replaced by a checkpoint."""
+    if not os.path.isfile(file) or os.path.getsize(file) == 0:
+        return
+    try:
+        kept = Pairs.of_checkpoint(file).items()
+    except c.FormatError:
+        kept = {}
+    if "step" not in kept and not kept.get("format", "").startswith("quern "):
+        raise c.ArgumentError(f"{name}={os.fspath(file)!r}: the file is there, and is not a file of weights that quern wrote; "
+                              "choose another name, or override=True replaces it")
+
+
 class _Files:
     """What a run writes, and whether it tests."""
 
@@ -1099,6 +1113,9 @@ class _Files:
             raise TypeError("checkpoint_every needs save=")
         if save is not None and save_best is not None and os.fspath(save) == os.fspath(save_best):
             raise ValueError("save and save_best need two files")
+        for name, file in (("save", save), ("save_best", save_best)):
+            if file is not None and not override:
+                _check_own(name, file)
         self.save, self.save_best, self.no_test = save, save_best, no_test
         self.was_saved, self.override = False, override
         self.every = 0 if every is None else every if every > 0 else -1

@@ -5,6 +5,7 @@ Without --memory a run keeps to what its group leaves: it is planned within that
 so is one whose --memory is more than the group has. Data that do not fit are refused before they are read.
 
 Skipped where no control group can be made."""
+import gzip
 import random
 import re
 import struct
@@ -13,6 +14,7 @@ import unittest
 import wave
 import zipfile
 
+import language_files
 import memory_group
 import quern
 
@@ -153,9 +155,16 @@ class MemoryGroup(quern.Case):
             (self.folder / "p" / kind).mkdir(parents=True)
             for i in range(8):
                 quern.write_png(self.folder / "p" / kind / f"{i}.png", 28, 28, draw.randbytes(784))
+        (self.folder / "d.csv.gz").write_bytes(gzip.compress((self.folder / "d.csv").read_bytes()))
+        (self.folder / "labels.csv").write_text("file,label\n" + "".join(f"{kind}/{i}.png,{kind}\n" for kind in ("red", "green")
+                                                                        for i in range(8)))
+        (self.folder / "m.gguf").write_bytes(language_files.gguf(language_files.LLAMA | language_files.TOKENIZER,
+                                                                 language_files.tame_tensors()))
         self.make_sounds(draw)
         self.make_arrays(draw)
         for model, data, *more in (
+                ("mlp", "csv:d.csv.gz"), ("lenet5", "images:p,labels.csv", "--batch", 4),
+                ("m.gguf", "text:a.txt", "--length", 24, "--batch", 3, "--lora", "rank=2"),
                 ("a.onnx", "npz:a.npz", "--batch", 4), ("mlp", "sounds:s", "--input", "64x1x32", "--batch", 4), ("mlp", "csv:d.csv"), ("lenet5", self.make_images(64)), ("lenet5", "images:p", "--batch", 4),
                 ("char-lstm", "text:a.txt", "--batch", 4, "--hidden", 64), ("mlp", "texts:t.csv", "--input", "32x1x32"),
                 ("seq2seq", "pairs:a.txt,b.txt", "--batch", 2, "--hidden", 32), ("lenet5", "synthetic"),

@@ -160,8 +160,8 @@ qn_status qn_onnx_file_check(const qn_onnx_file *file);
  * index such. */
 const char *qn_onnx_file_followed(const qn_onnx_file *file, int index);
 
-/* Where data outside of the model's file are, from its folder on; null: there are no more than index
- * such files. */
+/* Where data outside of the model's file are, from its folder on; null: there are no more than
+ * index such files. */
 const char *qn_onnx_file_outside(const qn_onnx_file *file, int index);
 
 /* A number of what the file keeps outside of itself; 0: nothing. */
