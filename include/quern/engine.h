@@ -200,11 +200,13 @@ QN_API const qn_engine_options *qn_engine_get_options(const qn_engine *engine);
  * order (memory that is not aligned to 64 bytes is copied first). A training program updates the
  * parameters or, with accumulation, adds to the gradients and updates with the last batch. NaN in
  * an input of a training program is QN_ERROR_ARGUMENT and changes nothing: another batch may
- * follow. A loss that is not finite is QN_ERROR_NUMERIC and names the step: it is found before the
- * updates, and nothing is changed. It is found too late where a device, ranks, a changing budget or
- * a schedule of operations side by side run the program, and in phases behind the first; as after a
- * failing swap file (QN_ERROR_IO) the parameters are then useless, as qn_engine_is_sound says:
- * continue from a checkpoint. */
+ * follow. A loss or a gradient that is not finite is QN_ERROR_NUMERIC, names the step and the
+ * parameter, never gets into parameters, and changes nothing: of a step of several batches it may
+ * give up all (qn_engine_accumulated). It is found too late in phases behind the first, where a
+ * gradient comes to overflow from numbers below 2^60 after some updates were made (all parameters
+ * stay finite), and on a device, whose updates are not looked at. As after a failing swap file
+ * (QN_ERROR_IO) qn_engine_is_sound says so: continue from a checkpoint. Ranks end all at once, with
+ * the parameters from before the step. */
 QN_API qn_status qn_engine_run(qn_engine *engine, int program, const void *const *inputs);
 
 /* A result of a program's last run, by the order of qn_result, and its shape. Valid until the

@@ -127,6 +127,9 @@ struct qn_op {
 
     /* Output i takes over the storage of input overwrites[i] - 1 (0: of none): an update. */
     int8_t overwrites[QN_MAX_OUTPUTS];
+    /* Of an update of reals: the inputs, as a bit mask, that must be finite: of others it changes
+     * nothing (device/call.h). */
+    uint32_t finite_inputs;
     /* Inputs and outputs whose rows may lie apart (steps of qn_call) and begin at any element, as
      * bit masks; the last bit stands for all further inputs too. Operators with one of the
      * functions below: only where it says so. */

@@ -170,6 +170,8 @@ typedef struct qn_kernels {
     /* Sum of the squares of n elements -> *sum. */
     void (*sum_squares)(qn_team *team, int64_t n, const void *x, void *sum, void *workspace);
     size_t (*sum_workspace)(int64_t n, int n_threads);
+    /* Whether the magnitudes of n elements are at most 2^60; that of NaN is not. */
+    bool (*are_moderate)(int64_t n, const void *x);
 
     /* ---- batch norm over x (rows, C); steps: x, y, and backward dy ---- */
 

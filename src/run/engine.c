@@ -363,13 +363,17 @@ static qn_status bind_inputs(qn_engine *e, qn_program *p, const void *const *inp
     return QN_OK;
 }
 
-static qn_status check_reals(const qn_engine *e, const qn_value_info *info, const void *data) {
+static qn_status check_reals(qn_engine *e, const qn_value_info *info, const void *data) {
     const qn_shape shape = info->tensor.shape;
     const qn_dtype dtype = info->tensor.dtype;
     const int64_t n = qn_shape_count(shape);
-    const int64_t bad = qn_numbers_find_bad(dtype, data, n, !e->run.refuses_infinite);
-    if (bad == n)
+    if (qn_numbers_are_moderate(dtype, data, n))
         return QN_OK;
+    const int64_t bad = qn_numbers_find_bad(dtype, data, n, !e->run.refuses_infinite);
+    if (bad == n) {
+        e->guard.has_large_inputs |= e->run.refuses_infinite; /* else it may be a mask */
+        return QN_OK;
+    }
     const int64_t rows = shape.rank > 0 ? shape.dims[0] : 1;
     return qn_fail(QN_ERROR_ARGUMENT,
                    "sample %lld of the batch has %g in its %s; nothing was changed: leave the "
@@ -379,7 +383,8 @@ static qn_status check_reals(const qn_engine *e, const qn_value_info *info, cons
 
 /* A number that is none would be in every parameter after the step, which updates while it runs.
  * Ranks find out by the loss, all at once, and only their update changes parameters. */
-static qn_status check_inputs(const qn_engine *e, const qn_program *p, const void *const *inputs) {
+static qn_status check_inputs(qn_engine *e, const qn_program *p, const void *const *inputs) {
+    e->guard.has_large_inputs = false;
     for (int i = 0; i < p->n_inputs && !qn_policies_can_undo(e); i++) {
         const qn_value_info *info = qn_graph_value(p->graph, p->inputs[i]);
         const bool has_reals = info->tensor.dtype == QN_F32 || info->tensor.dtype == QN_F64;
@@ -412,12 +417,6 @@ qn_status qn_engine_check_loss(const qn_engine *e, const qn_program *p, int i) {
                    (long long)e->run.steps + 1, loss, e->options.update.rate, qn_engine_rate(e));
 }
 
-static qn_status check_losses(const qn_engine *e, const qn_program *p) {
-    for (int i = 0; i < p->n_losses; i++)
-        QN_TRY(qn_engine_check_loss(e, p, i));
-    return QN_OK;
-}
-
 static bool is_stopped(const qn_engine *e) {
     return e->run.stop && __atomic_load_n(e->run.stop, __ATOMIC_ACQUIRE) != 0;
 }
@@ -427,7 +426,7 @@ static qn_status run_on_cpu(qn_engine *e, int program, uint64_t step, const qn_w
     const int32_t end = p->plan->n_steps;
     int32_t next = 0;
     if (qn_guard_covers(e, p))
-        return qn_guard_run(e, p, step, watch, &e->run.is_spoiled);
+        return qn_guard_run(e, p, step, watch);
     const bool is_update = p->training || program == QN_PROGRAM_UPDATE;
     const int *stop = e->run.may_spoil || !is_update ? e->run.stop : NULL;
     const qn_status status =
@@ -445,6 +444,16 @@ static qn_status run_plan(qn_engine *e, int program, uint64_t step, const qn_wat
     return is_checked ? QN_OK : qn_program_check_lent(p);
 }
 
+static qn_status run_guarded(qn_engine *e, int program, uint64_t step, const qn_watch *watch) {
+    const qn_program *p = qn_engine_get_program(e, program);
+    if (!p->training || program == QN_PROGRAM_UPDATE || qn_policies_can_undo(e))
+        return run_plan(e, program, step, watch);
+    qn_status status = qn_guard_begin(e, p, step);
+    if (status == QN_OK)
+        status = run_plan(e, program, step, watch);
+    return qn_guard_end(e, p, status, &e->run.is_spoiled);
+}
+
 /* Runs a program and records it. */
 static qn_status run_watched(qn_engine *e, int program, uint64_t step) {
     qn_event event = {.program = (int16_t)program, .step = (int32_t)(e->run.steps & INT32_MAX)};
@@ -452,7 +461,7 @@ static qn_status run_watched(qn_engine *e, int program, uint64_t step) {
     event.kind = QN_EVENT_RUN;
     event.item = -1;
     event.begin_ns = qn_clock_ns();
-    const qn_status status = run_plan(e, program, step, &watch);
+    const qn_status status = run_guarded(e, program, step, &watch);
     event.end_ns = qn_clock_ns();
     qn_events_put(e->run.events, event.thread, &event);
     return status;
@@ -462,7 +471,7 @@ static qn_status run(qn_engine *e, int program, uint64_t step) {
     const qn_program *p = qn_engine_get_program(e, program);
     const qn_status status = e->run.events
                                  ? run_watched(e, program, step)
-                                 : run_plan(e, program, step, qn_policies_watch(e, program));
+                                 : run_guarded(e, program, step, qn_policies_watch(e, program));
     if (status != QN_OK && p->training && !qn_policies_can_undo(e) && e->run.is_spoiled)
         return qn_fail_within(status,
                               "step %lld failed after it had changed some parameters, which are "
@@ -474,6 +483,7 @@ static qn_status run(qn_engine *e, int program, uint64_t step) {
 static qn_status finish_step(qn_engine *e) {
     QN_TRY(qn_policies_finish_step(e));
     if (e->options.update.accumulate > 1) {
+        QN_TRY(qn_guard_check_sums(e));
         QN_TRY(run(e, QN_PROGRAM_UPDATE, (uint64_t)e->run.steps));
         for (int i = 0; i < e->sums.n_tensors; i++)
             memset(e->sums.tensors[i].data, 0, e->sums.tensors[i].bytes);
@@ -488,7 +498,6 @@ static qn_status run_batch(qn_engine *e, int program) {
     const int64_t accumulate = e->options.update.accumulate;
     QN_TRY(run(e, program, (uint64_t)(e->run.steps * accumulate + e->run.n_accumulated)));
     qn_policies_end_run(e, program);
-    QN_TRY(check_losses(e, &e->programs[program]));
     e->run.n_accumulated += qn_policies_batches(e);
     return e->run.n_accumulated == accumulate ? finish_step(e) : QN_OK;
 }
@@ -637,6 +646,7 @@ static void bring_up_to_date(const qn_engine *engine) {
     qn_engine *e = (qn_engine *)(uintptr_t)engine;
     if (qn_policies_fetch(e) != QN_OK)
         e->run.is_spoiled = true;
+    e->guard.is_unseen = true;
 }
 
 qn_stored_tensor qn_engine_tensor_at(const qn_engine *engine, int index) {

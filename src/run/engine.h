@@ -59,9 +59,15 @@ typedef struct qn_guarded {
 typedef struct qn_guard {
     int n;
     size_t capacity, bytes;
-    qn_guarded *kept; /* (capacity), n used */
-    char *copies;
+    qn_guarded *kept;  /* (capacity), n used */
+    char *copies;      /* (bytes): before a batch */
+    char *step_copies; /* (bytes): before the first batch of a step; null: a step has one */
     bool is_on;
+    bool is_undecided; /* the batch that runs has changed nothing that lasts yet */
+    /* Why a batch is tried out before it changes anything: large numbers, in its inputs, in the
+     * gradients before, or in parameters, which are looked at where others may have written. */
+    bool has_large_inputs, has_large_gradients, is_unseen;
+    qn_finite_check check; /* of the batch that runs, or of the last one */
 } qn_guard;
 
 /* Where training is, and who looks on. */

@@ -183,6 +183,11 @@ void *qn_executor_get(const qn_executor *e, qn_value value) {
     return locate(e, value.id);
 }
 
+void qn_executor_check_updates(qn_executor *e, qn_finite_check *check) {
+    for (int32_t s = 0; s < e->plan->n_steps; s++)
+        e->calls[s].finite = e->calls[s].node->op->finite_inputs ? check : NULL;
+}
+
 void qn_executor_set_marks(qn_executor *e, qn_guard_marks marks) {
     e->marks = marks;
 }

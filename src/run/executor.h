@@ -5,6 +5,7 @@
 #define QN_RUN_EXECUTOR_H
 
 #include "base/events.h"
+#include "device/call.h"
 #include "plan/plan.h"
 
 typedef struct qn_executor qn_executor;
@@ -31,12 +32,18 @@ void qn_executor_bind(qn_executor *executor, qn_value value, void *memory);
 /* Where a value lies: a result after run. */
 void *qn_executor_get(const qn_executor *executor, qn_value value);
 
-/* Where a run may be given up: the steps before loss_end make the first loss, those before
- * first_change change nothing that lasts but running means (run/guard). All 0: nobody has looked.
- */
+/* Where a run may be given up (run/guard): the steps before loss_end make the first loss (0: not
+ * known), those before first_change change nothing that lasts but running means.
+ * counts: all that lasts is changed by updates that look at their numbers first, on the CPU;
+ * can_try: and the steps may be run without them, and again.
+ * are_ready: all numbers that updates look at are made before first_change. */
 typedef struct qn_guard_marks {
     int32_t loss_end, first_change;
+    bool counts, can_try, are_ready;
 } qn_guard_marks;
+
+/* Its updates look at their numbers from now on, and say there what they find. */
+void qn_executor_check_updates(qn_executor *executor, qn_finite_check *check);
 
 void qn_executor_set_marks(qn_executor *executor, qn_guard_marks marks);
 qn_guard_marks qn_executor_get_marks(const qn_executor *executor);

@@ -419,6 +419,10 @@ static qn_status step(qn_trainer *t, const void *x, const void *y, const float *
     const int64_t n_done =
         qn_engine_accumulated(t->engine) + qn_ranks_count(t->options.engine.ranks);
     const double rate = qn_engine_rate(t->engine);
+    if (qn_engine_accumulated(t->engine) == 0) { /* a step may have been given up */
+        t->loss_sum = 0;
+        t->n_correct = 0;
+    }
     QN_TRY(check_labels(t, y, o->batch));
     QN_TRY(check_sample_weights(t, weights));
     if (has_weights(o))
@@ -432,10 +436,6 @@ static qn_status step(qn_trainer *t, const void *x, const void *y, const float *
         .accuracy = (double)t->n_correct / (double)(n_done * o->batch),
         .rate = rate,
     };
-    if (result->completed) {
-        t->loss_sum = 0;
-        t->n_correct = 0;
-    }
     return QN_OK;
 }
 

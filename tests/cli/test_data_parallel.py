@@ -61,6 +61,14 @@ class DataParallel(quern.Case):
         self.run_ranks(2, *self.train("mobilenet-v1", "--batch", 4, *common, "--save", "two"))
         self.assertEqual(self.bytes_of("one"), self.bytes_of("two"))
 
+    def test_diverging(self):
+        """All ranks find the sums not finite in the same step, and end."""
+        two = self.run_ranks(2, *self.train("mlp", "--batch", 4, "--accumulate", 2, "--steps", 400, "--threads", 1, "--lr",
+                                            1e6, "--no-test", "--save", "two"), status=1)
+        self.assertNotIn("ranks are gone", two.errors)
+        self.assertIn("is not finite, summed over the batches", two.errors)
+        self.assertIn("nothing was changed", two.errors)
+
     @unittest.skipUnless(quern.ALL, "mpirun takes a second to end ranks")
     def test_refused(self):
         cases = [(1, "classification only", ["train", "char-lstm", "--data", "synthetic"]),

@@ -128,7 +128,8 @@ int64_t qn_cpu_chunk(const qn_machine *machine, const qn_query *q) {
 }
 
 void qn_cpu_run(const qn_call *call) {
-    call->cpu->run(call);
+    if (!call->finite || qn_cpu_may_change(call))
+        call->cpu->run(call);
 }
 
 void qn_cpu_prepare(qn_call *call, const qn_machine *machine) {

@@ -46,6 +46,10 @@ int64_t qn_cpu_chunk(const qn_machine *machine, const qn_query *query);
 /* Fills in a call what the CPU goes by, its row and kernels, from its node and tensors. */
 void qn_cpu_prepare(qn_call *call, const qn_machine *machine);
 
+/* Whether an update may change what it updates: its inputs are finite, and so were those of the
+ * updates before it (call->finite, which is given). */
+bool qn_cpu_may_change(const qn_call *call);
+
 /* Runs a call that is prepared. */
 void qn_cpu_run(const qn_call *call);
 

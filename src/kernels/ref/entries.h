@@ -26,6 +26,7 @@
     .sum = sum, \
     .sum_squares = sum_squares, \
     .sum_workspace = sum_workspace, \
+    .are_moderate = are_moderate, \
     .batch_norm_forward = batch_norm_forward, \
     .batch_norm_running = batch_norm_running, \
     .batch_norm_inference = batch_norm_inference, \

@@ -13,6 +13,7 @@
 #if defined(QN_REAL_F64)
 typedef double real;
 typedef int64_t real_int;
+#define REAL_MAGNITUDE INT64_MAX /* bits of a real but its sign */
 #define QN_REAL_DTYPE QN_F64
 #define REAL_EXP      qn_exp_inline_f64
 #define REAL_TANH     qn_tanh_inline_f64
@@ -25,6 +26,7 @@ typedef int64_t real_int;
 #else
 typedef float real;
 typedef int32_t real_int;
+#define REAL_MAGNITUDE INT32_MAX
 #define QN_REAL_DTYPE QN_F32
 #define REAL_EXP      qn_exp_inline_f32
 #define REAL_TANH     qn_tanh_inline_f32

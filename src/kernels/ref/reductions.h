@@ -73,6 +73,19 @@ static size_t sum_workspace(int64_t n, int n_threads) {
     return (size_t)max_int(1, ceil_div(n, ELEMENTS_PER_TASK)) * sizeof(double);
 }
 
+/* Bits of magnitudes are ordered as these are: a difference below 0 is of one that is larger. */
+static bool are_moderate(int64_t n, const void *x) {
+    const real limit = (real)0x1p60;
+    real_int most, differences = 0;
+    memcpy(&most, &limit, sizeof most);
+    for (int64_t i = 0; i < n; i++) {
+        real_int bits;
+        memcpy(&bits, (const real *)x + i, sizeof bits);
+        differences |= most - (bits & REAL_MAGNITUDE);
+    }
+    return differences >= 0;
+}
+
 /* ---- columns ---- */
 
 /* Chunks of rows that stay in the second cache, at most MAX_CHUNKS of them. */

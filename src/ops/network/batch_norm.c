@@ -183,6 +183,7 @@ const qn_op qn_op_batch_norm_running = {
     .infer = running_infer,
     .cost = running_cost,
     .overwrites = {3, 4},
+    .finite_inputs = 1 << 0 | 1 << 1,
     .n_samples = 1,
     .sample = running_sample,
 };

@@ -24,6 +24,7 @@ const qn_op qn_op_accumulation = {
     .infer = qn_infer_elementwise,
     .cost = accumulate_cost,
     .overwrites = {1},
+    .finite_inputs = 1 << 1,
     .n_samples = 1,
     .sample = accumulate_sample,
 };

@@ -2,6 +2,7 @@
 #include "run/guard/guard.h"
 
 #include "base/status.h"
+#include "device/cpu/cpu.h"
 #include "tensor/number.h"
 
 #include <stdio.h>
@@ -62,19 +63,24 @@ qn_status qn_guard_create(qn_engine *e) {
             list_changed(e, p->graph, p->graph->nodes[n]);
     }
     guard->is_on = is_cheap(e);
+    guard->is_unseen = true;
     if (!guard->is_on) {
         guard->n = 0;
         guard->bytes = 0;
     }
-    if (!e->options.plan_only)
-        return qn_allocate_unset(&e->allocator, 1, guard->bytes, &guard->copies);
-    e->memory.planned_bytes += guard->bytes;
-    return QN_OK;
+    const bool has_steps = e->options.update.accumulate > 1;
+    e->memory.planned_bytes += e->options.plan_only ? (1 + has_steps) * guard->bytes : 0;
+    if (e->options.plan_only)
+        return QN_OK;
+    QN_TRY(qn_allocate_unset(&e->allocator, 1, guard->bytes, &guard->copies));
+    return has_steps ? qn_allocate_unset(&e->allocator, 1, guard->bytes, &guard->step_copies)
+                     : QN_OK;
 }
 
 void qn_guard_destroy(qn_engine *e) {
     qn_release(&e->allocator, e->guard.kept, e->guard.capacity, sizeof *e->guard.kept);
     qn_release(&e->allocator, e->guard.copies, 1, e->guard.copies ? e->guard.bytes : 0);
+    qn_release(&e->allocator, e->guard.step_copies, 1, e->guard.step_copies ? e->guard.bytes : 0);
 }
 
 /* ---- where a plan changes what ---- */
@@ -97,16 +103,48 @@ static int32_t step_of(const qn_program *p, qn_value value) {
     return s;
 }
 
-void qn_guard_mark(const qn_engine *e, qn_program *p) {
-    qn_guard_marks marks = {0};
-    if (p->training && p->n_losses > 0 && e->guard.is_on) {
-        marks.first_change = 0;
-        while (marks.first_change < p->plan->n_steps &&
-               !is_change(p->graph, p->graph->nodes[p->plan->steps[marks.first_change].node]))
-            marks.first_change++;
-        marks.loss_end = step_of(p, p->losses[0]) + 1;
+/* Whether updates of a node of the plan look at their numbers, on the CPU. */
+static bool looks(const qn_program *p, const qn_step *step) {
+    const qn_node *node = p->graph->nodes[step->node];
+    const bool is_update = node->op->overwrites[0] > 0;
+    const bool is_on_cpu = !p->plan->lanes || p->plan->lanes->lanes[step->lane].device == 0;
+    return !is_update || (node->op->finite_inputs != 0 && is_on_cpu);
+}
+
+/* Whether all that an update looks at is made before a step of the plan. */
+static bool is_ready(const qn_program *p, const qn_node *node, int32_t first_change) {
+    bool is = true;
+    for (int i = 0; i < node->n_inputs; i++) {
+        const bool is_looked_at = node->op->finite_inputs >> i & 1;
+        if (is_looked_at && p->graph->values[node->inputs[i].id]->producer >= 0)
+            is &= step_of(p, node->inputs[i]) < first_change;
     }
-    qn_executor_set_marks(p->executor, marks);
+    return is;
+}
+
+static qn_guard_marks marks_of(const qn_program *p) {
+    const qn_plan *plan = p->plan;
+    qn_guard_marks marks = {.counts = true, .can_try = true, .are_ready = true};
+    while (marks.first_change < plan->n_steps &&
+           !is_change(p->graph, p->graph->nodes[plan->steps[marks.first_change].node]))
+        marks.first_change++;
+    for (int32_t s = 0; s < plan->n_steps; s++) {
+        const qn_node *node = p->graph->nodes[plan->steps[s].node];
+        marks.counts &= looks(p, &plan->steps[s]);
+        marks.can_try &= !node->op->runs_once;
+        marks.are_ready &= s < marks.first_change || is_ready(p, node, marks.first_change);
+    }
+    marks.can_try &= marks.counts;
+    marks.loss_end = p->n_losses > 0 ? step_of(p, p->losses[0]) + 1 : 0;
+    return marks;
+}
+
+void qn_guard_mark(qn_engine *e, const qn_program *p) {
+    const bool has_ranks = e->options.ranks && e->options.update.accumulate > 1;
+    if (p->training && p != &e->update)
+        qn_executor_set_marks(p->executor, marks_of(p));
+    if (p->training && !has_ranks)
+        qn_executor_check_updates(p->executor, &e->guard.check);
 }
 
 bool qn_guard_covers(const qn_engine *e, const qn_program *p) {
@@ -114,38 +152,32 @@ bool qn_guard_covers(const qn_engine *e, const qn_program *p) {
     return e->guard.is_on && marks.loss_end > 0 && marks.loss_end <= marks.first_change;
 }
 
-/* ---- running ---- */
+/* ---- copies ---- */
 
-static void keep(const qn_engine *e) {
+static void keep(const qn_engine *e, char *copies) {
     for (int i = 0; i < e->guard.n; i++) {
         const qn_stored_tensor *from = &e->store.tensors[e->guard.kept[i].tensor];
-        memcpy(e->guard.copies + e->guard.kept[i].at, from->data, from->bytes);
+        memcpy(copies + e->guard.kept[i].at, from->data, from->bytes);
     }
 }
 
-static void put_back(const qn_engine *e) {
+static void put_back(const qn_engine *e, const char *copies) {
     for (int i = 0; i < e->guard.n; i++) {
         const qn_stored_tensor *to = &e->store.tensors[e->guard.kept[i].tensor];
-        memcpy(to->data, e->guard.copies + e->guard.kept[i].at, to->bytes);
+        memcpy(to->data, copies + e->guard.kept[i].at, to->bytes);
     }
 }
 
-static qn_status run_to(qn_engine *e, const qn_program *p, int32_t *next, int32_t end,
-                        const int *stop, uint64_t step, const qn_watch *watch) {
-    QN_TRY(qn_executor_run_from(p->executor, next, end, stop, e->options.seed, step, watch));
-    return *next < end ? qn_fail(QN_ERROR_INTERRUPTED, "stopped between two operations") : QN_OK;
+/* All batches of the step. */
+static void give_up_step(qn_engine *e) {
+    if (e->guard.step_copies)
+        put_back(e, e->guard.step_copies);
+    for (int i = 0; i < e->sums.n_tensors; i++)
+        memset(e->sums.tensors[i].data, 0, e->sums.tensors[i].bytes);
+    e->run.n_accumulated = 0;
 }
 
-/* The parts before the updates. */
-static qn_status try_step(qn_engine *e, const qn_program *p, int32_t *next, uint64_t step,
-                          const qn_watch *watch) {
-    const qn_guard_marks marks = qn_executor_get_marks(p->executor);
-    /* Running means of the batches before it are not put back. */
-    const int *stop = e->run.n_accumulated == 0 || e->run.may_spoil ? e->run.stop : NULL;
-    QN_TRY(run_to(e, p, next, marks.loss_end, stop, step, watch));
-    QN_TRY(qn_engine_check_loss(e, p, 0));
-    return run_to(e, p, next, marks.first_change, stop, step, watch);
-}
+/* ---- what was found ---- */
 
 bool qn_guard_are_finite(const qn_engine *e) {
     bool are = true;
@@ -158,29 +190,172 @@ bool qn_guard_are_finite(const qn_engine *e) {
     return are;
 }
 
-/* What was trained may be of no use since the step before. */
-static qn_status refuse(const qn_engine *e) {
-    char text[512];
-    snprintf(text, sizeof text, "%s", qn_error_message());
-    return qn_fail(QN_ERROR_NUMERIC, "%s; %s", text,
-                   qn_guard_are_finite(e)
-                       ? "or leave a sample out that is too large; nothing was changed"
-                       : "parameters are not finite any more: continue from a checkpoint");
+static bool are_moderate(const qn_engine *e) {
+    bool are = true;
+    for (int i = 0; are && i < e->store.n_tensors; i++) {
+        const qn_stored_tensor *t = &e->store.tensors[i];
+        if (t->trainable && (t->dtype == QN_F32 || t->dtype == QN_F64))
+            are = qn_numbers_are_moderate(t->dtype, t->data, qn_shape_count(t->shape));
+    }
+    return are;
 }
 
-qn_status qn_guard_run(qn_engine *e, const qn_program *p, uint64_t step, const qn_watch *watch,
-                       bool *is_changed) {
+static bool is_bad(const qn_engine *e) {
+    return __atomic_load_n(&e->guard.check.is_bad, __ATOMIC_ACQUIRE) != 0;
+}
+
+static qn_status fail_gradient(const qn_engine *e, const char *of, size_t length,
+                               const char *says) {
+    return qn_fail(QN_ERROR_NUMERIC,
+                   "step %lld: the gradient of %.*s is not finite%s; lower the learning rate (set "
+                   "to %g, at this step %g), or clip gradients",
+                   (long long)e->run.steps + 1, (int)length, of, says, e->options.update.rate,
+                   qn_engine_rate(e));
+}
+
+/* Node "NAME.update" updates NAME. */
+static qn_status fail_node(const qn_engine *e) {
+    const char *node = e->guard.check.node, *point = strrchr(node, '.');
+    return fail_gradient(e, node, point ? (size_t)(point - node) : strlen(node),
+                         ", though the loss is");
+}
+
+static qn_status check_found(const qn_engine *e, const qn_program *p) {
+    for (int i = 0; i < p->n_losses; i++)
+        QN_TRY(qn_engine_check_loss(e, p, i));
+    return is_bad(e) ? fail_node(e) : QN_OK;
+}
+
+/* What was trained may be of no use since the step before. */
+static qn_status refuse(const qn_engine *e, bool is_changed) {
+    char text[512];
+    snprintf(text, sizeof text, "%s", qn_error_message());
+    if (!qn_guard_are_finite(e))
+        return qn_fail(QN_ERROR_NUMERIC,
+                       "%s; parameters are not finite any more: continue from a checkpoint", text);
+    return is_changed
+               ? qn_fail(QN_ERROR_NUMERIC, "%s", text)
+               : qn_fail(QN_ERROR_NUMERIC,
+                         "%s; or leave a sample out that is too large; nothing was changed", text);
+}
+
+/* ---- running ---- */
+
+/* The whole batch without its updates. */
+static qn_status try_out(qn_engine *e, const qn_program *p, uint64_t step) {
+    qn_finite_check *check = &e->guard.check;
+    check->is_trial = true;
+    qn_status status = qn_executor_run(p->executor, e->options.seed, step, NULL);
+    put_back(e, e->guard.copies);
+    if (status == QN_OK)
+        status = check_found(e, p);
+    *check = (qn_finite_check){.is_large = check->is_large};
+    return status;
+}
+
+static bool can_try(const qn_engine *e, const qn_program *p) {
+    return e->guard.is_on && qn_executor_get_marks(p->executor).can_try;
+}
+
+qn_status qn_guard_begin(qn_engine *e, const qn_program *p, uint64_t step) {
+    qn_guard *guard = &e->guard;
+    const bool is_doubtful = guard->has_large_inputs || guard->has_large_gradients ||
+                             (guard->is_unseen && !are_moderate(e));
+    guard->check = (qn_finite_check){.is_bad = 0};
+    guard->is_unseen = false;
+    guard->is_undecided = true;
+    keep(e, guard->copies);
+    if (guard->step_copies && e->run.n_accumulated == 0)
+        keep(e, guard->step_copies);
+    if (is_doubtful && can_try(e, p))
+        QN_TRY(try_out(e, p, step));
+    guard->is_undecided = false;
+    return QN_OK;
+}
+
+static qn_status run_to(qn_engine *e, const qn_program *p, int32_t *next, int32_t end,
+                        const int *stop, uint64_t step, const qn_watch *watch) {
+    QN_TRY(qn_executor_run_from(p->executor, next, end, stop, e->options.seed, step, watch));
+    return *next < end ? qn_fail(QN_ERROR_INTERRUPTED, "stopped between two operations") : QN_OK;
+}
+
+static bool is_loss_large(const qn_engine *e, const qn_program *p) {
+    return !qn_numbers_are_moderate(e->options.real, qn_executor_get(p->executor, p->losses[0]), 1);
+}
+
+/* All updates look before the first one changes anything. */
+static qn_status look_ahead(qn_engine *e, const qn_program *p, int32_t next) {
+    qn_finite_check *check = &e->guard.check;
+    check->is_trial = true;
+    for (int32_t s = next; s < p->plan->n_steps; s++) {
+        const qn_call *call = qn_executor_get_call(p->executor, s);
+        if (call->finite)
+            (void)qn_cpu_may_change(call);
+    }
+    check->is_trial = false;
+    check->is_over = true;
+    return is_bad(e) ? fail_node(e) : QN_OK;
+}
+
+/* The parts before the updates. */
+static qn_status try_step(qn_engine *e, const qn_program *p, int32_t *next, uint64_t step,
+                          const qn_watch *watch) {
+    const qn_guard_marks marks = qn_executor_get_marks(p->executor);
+    /* Running means of the batches before it are not put back. */
+    const int *stop = e->run.n_accumulated == 0 || e->run.may_spoil ? e->run.stop : NULL;
+    QN_TRY(run_to(e, p, next, marks.loss_end, stop, step, watch));
+    QN_TRY(qn_engine_check_loss(e, p, 0));
+    if (is_loss_large(e, p) && marks.can_try) {
+        put_back(e, e->guard.copies);
+        QN_TRY(try_out(e, p, step));
+        *next = 0;
+        QN_TRY(run_to(e, p, next, marks.loss_end, stop, step, watch));
+    }
+    QN_TRY(run_to(e, p, next, marks.first_change, stop, step, watch));
+    return marks.are_ready ? look_ahead(e, p, *next) : QN_OK;
+}
+
+qn_status qn_guard_run(qn_engine *e, const qn_program *p, uint64_t step, const qn_watch *watch) {
     int32_t next = 0;
-    keep(e);
-    const qn_status status = try_step(e, p, &next, step, watch);
-    const qn_status lent = status == QN_OK ? qn_program_check_lent(p) : status;
-    *is_changed = status != QN_ERROR_NUMERIC && status != QN_ERROR_INTERRUPTED &&
-                  (status != QN_OK || lent == QN_OK);
-    if (!*is_changed)
-        put_back(e);
-    if (status == QN_ERROR_NUMERIC)
-        return refuse(e);
-    QN_TRY(lent);
+    e->guard.is_undecided = true;
+    QN_TRY(try_step(e, p, &next, step, watch));
+    QN_TRY(qn_program_check_lent(p));
+    e->guard.is_undecided = false;
     return run_to(e, p, &next, p->plan->n_steps, e->run.may_spoil ? e->run.stop : NULL, step,
                   watch);
+}
+
+qn_status qn_guard_end(qn_engine *e, const qn_program *p, qn_status status, bool *is_changed) {
+    qn_guard *guard = &e->guard;
+    /* A device that was lost may have left no executor. */
+    const bool is_counted =
+        guard->is_on && p->executor && qn_executor_get_marks(p->executor).counts;
+    guard->has_large_gradients = guard->check.is_large;
+    if (status == QN_OK)
+        status = check_found(e, p);
+    *is_changed = status == QN_OK || !(guard->is_undecided || is_counted) ||
+                  (!guard->is_undecided && guard->check.n_changes > 0);
+    if (!*is_changed)
+        put_back(e, guard->copies);
+    else if (status == QN_ERROR_NUMERIC && is_counted && e->options.update.accumulate > 1) {
+        give_up_step(e); /* its updates are of sums */
+        *is_changed = false;
+    }
+    return status == QN_ERROR_NUMERIC ? refuse(e, *is_changed) : status;
+}
+
+qn_status qn_guard_check_sums(qn_engine *e) {
+    const size_t prefix = strlen("gradient_sum.");
+    e->guard.check = (qn_finite_check){.is_over = true};
+    for (int i = 0; i < e->sums.n_tensors; i++) {
+        const qn_stored_tensor *t = &e->sums.tensors[i];
+        const int64_t n = qn_shape_count(t->shape);
+        if (qn_numbers_find_bad(t->dtype, t->data, n, false) == n)
+            continue;
+        (void)fail_gradient(e, t->name + prefix, strlen(t->name + prefix),
+                            ", summed over the batches of the step");
+        give_up_step(e);
+        return refuse(e, false);
+    }
+    return QN_OK;
 }

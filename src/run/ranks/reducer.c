@@ -76,7 +76,7 @@ typedef struct reducer {
     char *all_notes;   /* (n, note_bytes) */
     char *step_saved;  /* (saved_bytes): before the step */
     char *batch_saved; /* (saved_bytes): before the batches of this time */
-    bool is_in_step, is_broken;
+    bool has_saved, is_broken;
 } reducer;
 
 static const qn_program *program_of(const reducer *r) {
@@ -450,9 +450,9 @@ static qn_status run_program(qn_engine *e, int program, uint64_t step, const qn_
     (void)program;
     if (r->is_broken)
         return qn_fail(QN_ERROR_IO, "the other ranks are gone; continue from a checkpoint");
-    if (!r->is_in_step)
+    if (e->run.n_accumulated == 0)
         keep_changed(r, r->step_saved);
-    r->is_in_step = true;
+    r->has_saved = true;
     keep_changed(r, r->batch_saved);
     return run(r, step, watch);
 }
@@ -489,18 +489,16 @@ static qn_status finish_step(qn_engine *e) {
         from += sum->bytes;
     }
     memset(r->total, 0, r->n_own * r->real_bytes);
-    r->is_in_step = false;
     return QN_OK;
 }
 
 static void undo_step(qn_engine *e) {
     reducer *r = e->policies[QN_POLICY_RANKS];
-    if (r->is_in_step)
+    if (r->has_saved)
         put_back(r, r->step_saved);
     for (int i = 0; i < r->n_tensors; i++)
         memset(r->engine->sums.tensors[i].data, 0, r->engine->sums.tensors[i].bytes);
     memset(r->total, 0, r->n_own * r->real_bytes);
-    r->is_in_step = false;
     r->is_broken = true;
 }
 

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "os/os.h"
 #include "os/pages.h"
+#include "run/guard/guard.h"
 #include "run/policy.h"
 #include "run/rebudget/adapt.h"
 #include "run/rebudget/plan_cache.h"
@@ -191,11 +192,15 @@ static qn_status make_executor(qn_engine *e, int program) {
     const qn_value hyper = e->programs[program].built.hyper;
     QN_TRY(qn_executor_create(&e->allocator, w->plan.graph, w->plan.plan, &e->machine, e->team,
                               NULL, &w->executor));
-    qn_program bound = {.graph = w->plan.graph, .executor = w->executor};
+    qn_program bound = {.graph = w->plan.graph,
+                        .plan = w->plan.plan,
+                        .executor = w->executor,
+                        .training = e->programs[program].training};
     qn_program_bind(&bound, &e->store);
     qn_program_bind(&bound, &e->sums);
     if (hyper.id >= 0)
         qn_executor_bind(w->executor, w->plan.origins.first[hyper.id], e->memory.hyper);
+    qn_guard_mark(e, &bound);
     return QN_OK;
 }
 

@@ -137,6 +137,28 @@ static void sums_case(bench *b, const void *shape) {
     keep(b, "sum of squares", total, 1, sum_bound(n));
 }
 
+/* One number that is too large or none, at any place, is found; the largest moderate one is none. */
+static void check_moderate(void) {
+    static const double odd[] = {0x1p61, -0x1p61, (double)INFINITY, -(double)INFINITY, (double)NAN};
+    float x[100];
+    double y[100];
+    for (int isa = QN_ISA_REF; isa <= (int)best_isa; isa++) {
+        const qn_kernels *of_x = qn_kernels_get(QN_F32, (qn_isa)isa);
+        const qn_kernels *of_y = qn_kernels_get(QN_F64, (qn_isa)isa);
+        for (int i = 0; i < 100; i++)
+            y[i] = x[i] = i % 2 ? 0x1p60f : -0x1p60f;
+        CHECK(of_x->are_moderate(100, x) && of_y->are_moderate(100, y));
+        for (int i = 0; i < 100; i++) {
+            const float before = x[i];
+            y[i] = odd[i % 5];
+            x[i] = (float)y[i];
+            CHECK(!of_x->are_moderate(100, x) && !of_y->are_moderate(100, y));
+            CHECK(of_x->are_moderate(i, x) && of_y->are_moderate(99 - i, y + i + 1));
+            y[i] = x[i] = before;
+        }
+    }
+}
+
 /* One batch norm with an activation, from statistics to gradients, dx in place of dy. */
 static void norm_case_of(bench *b, const rows_shape *d, qn_activation_kind kind, double offset) {
     const int64_t n = d->rows * d->c;
@@ -806,6 +828,7 @@ int main(void) {
     cases_begin();
     test_products();
     test_sums_and_norms();
+    check_moderate();
     test_elementwise();
     test_dropout();
     test_gelu_ends();
