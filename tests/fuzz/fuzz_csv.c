@@ -1,6 +1,7 @@
 /* Tables to rows of numbers: sizes, columns, texts and values of what is written fit together. A +
  * in front says that texts are read as they are, a ! that the target is a class, a % that rows are
- * steps of time of the groups g; the first line, if it begins with a #, names the target. */
+ * steps of time of the groups g, a & that the columns a, b, c and d are those of weights, a ? that
+ * names and formats are told; the first line, if it begins with a #, names the target. */
 #define _GNU_SOURCE /* memfd_create */
 
 #include "base/status.h"
@@ -113,6 +114,18 @@ static void check(const written *w, bool is_raw, bool are_steps) {
     check_rows(w, &f, records, is_raw, are_steps);
 }
 
+/* Of some weights. */
+static const char *const known_texts[] = {"red", "green"};
+static const qn_table_column known_columns[] = {
+    {.name = "a", .kind = QN_COLUMN_NUMBER, .has_gaps = true, .median = 2},
+    {.name = "b", .kind = QN_COLUMN_CATEGORY, .n_texts = 2, .texts = known_texts},
+    {.name = "c", .kind = QN_COLUMN_TRUTH},
+    {.name = "d", .kind = QN_COLUMN_DATE, .is_day_first = true},
+};
+static const char *const known_targets[] = {"y"};
+static const qn_table known_table = {
+    .n_columns = 4, .columns = known_columns, .n_targets = 1, .targets = known_targets};
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -129,6 +142,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const bool are_steps = size > 0 && data[0] == '%' && !reads_texts;
     data += are_steps;
     size -= are_steps;
+    const bool is_known = size > 0 && data[0] == '&', is_told = size > 0 && data[0] == '?';
+    data += is_known || is_told;
+    size -= is_known || is_told;
     if (size > 0 && data[0] == '#') {
         while (n + 1 < sizeof label && n + 1 < size && data[n + 1] != '\n' && data[n + 1]) {
             label[n] = (char)data[n + 1];
@@ -136,9 +152,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         }
         n = n + 2 < size ? n + 2 : size;
     }
-    const qn_data_options how = {QN_OPTIONS_INIT(qn_data_options), .reads_texts = reads_texts,
+    const qn_data_options how = {QN_OPTIONS_INIT(qn_data_options),
+                                 .reads_texts = reads_texts,
                                  .task = has_task ? "classification" : NULL,
-                                 .window = are_steps ? 2 : 0, .group = are_steps ? "g" : NULL};
+                                 .table = is_known ? &known_table : NULL,
+                                 .is_unlabelled = is_known && size % 2 == 0,
+                                 .ignore = is_told ? "i,row" : NULL,
+                                 .categories = is_told ? "c" : NULL,
+                                 .dates = is_told ? "dmy" : NULL,
+                                 .window = are_steps ? 2 : 0,
+                                 .group = are_steps ? "g" : NULL};
     const qn_csv_options options = {
         .allocator = qn_allocator_default(), .how = &how, .target = n > 0 ? label : NULL};
     qn_file *file = memory_file_open(data + n, size - n, &descriptor);

@@ -33,13 +33,33 @@ static int64_t read_le16(const uint8_t *p) {
     return (int64_t)p[1] << 8 | p[0];
 }
 
-/* Of a TIFF: whether anything that may be its width or height is large. */
+static uint64_t read_tiff(const uint8_t *p, int n_bytes, int is_big) {
+    uint64_t number = 0;
+    for (int i = 0; i < n_bytes; i++)
+        number = number << 8 | p[is_big ? i : n_bytes - 1 - i];
+    return number;
+}
+
+/* Of a TIFF: whether what its first directory says to be the width, the height or a tile's makes
+ * many pixels. */
 static int has_large_side(const uint8_t *data, size_t size) {
-    for (size_t i = 4; i + 12 <= size; i++)
-        if ((data[i] == 0 || data[i + 1] == 0) && (data[i] | data[i + 1]) <= 1 &&
-            (data[i + 9] | data[i + 10]) > 1)
-            return 1;
-    return 0;
+    const int is_big = data[0] == 'M';
+    const uint64_t at = read_tiff(data + 4, 4, is_big);
+    uint64_t sides[2] = {1, 1};
+    if (read_tiff(data + 2, 2, is_big) != 42)
+        return 1;
+    if (at > size - 2)
+        return 0;
+    const uint64_t n = read_tiff(data + at, 2, is_big);
+    for (uint64_t i = 0, entry = at + 2; i < n && entry + 12 <= size; i++, entry += 12) {
+        const uint64_t tag = read_tiff(data + entry, 2, is_big);
+        const int is_short = read_tiff(data + entry + 2, 2, is_big) == 3;
+        const int is_side = tag == 256 || tag == 257 || tag == 322 || tag == 323;
+        const uint64_t side = read_tiff(data + entry + 8, is_short ? 2 : 4, is_big);
+        if (is_side && side > sides[tag & 1])
+            sides[tag & 1] = side;
+    }
+    return sides[0] * sides[1] > 1 << 18 || sides[0] > 1 << 16 || sides[1] > 1 << 16;
 }
 
 /* Pictures of many pixels only cost time. */

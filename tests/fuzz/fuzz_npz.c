@@ -22,6 +22,24 @@ static void read_array(const qn_npz *npz, const qn_npz_array *array) {
     }
 }
 
+/* The same from a file. */
+static void try_file(const uint8_t *data, size_t size) {
+    char path[128];
+    qn_npz npz, parsed = {.n = 0};
+    snprintf(path, sizeof path, "%s/arrays", input_folder());
+    input_write("arrays", data, size);
+    qn_arena_init(&parsed.arena, qn_allocator_default());
+    const qn_status status = qn_npz_parse(data, size, &parsed);
+    if (qn_npz_open(qn_allocator_default(), path, &npz) != status)
+        abort();
+    if (status == QN_OK) {
+        if (npz.n != parsed.n || qn_npz_check(&npz) != QN_OK)
+            abort();
+        qn_npz_close(&npz);
+    }
+    qn_arena_deinit(&parsed.arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     failing memory = input_failing(data, size);
     const qn_allocator allocator = input_allocator(&memory);
@@ -33,5 +51,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     qn_arena_deinit(&npz.arena);
     input_check_memory(&memory);
+    try_file(data, size);
     return 0;
 }

@@ -545,6 +545,153 @@ def regions():
     }
 
 
+def volumes():
+    """Windows over three axes, powers and roots of pools, spectra, and what numbers of small types are known."""
+    volume, images = (2, 4, 3, 6, 6), (2, 4, 6, 6)
+    long = np.array(8, dtype=np.int64)
+    made = {
+        "volume_conv": single("Conv", volume, given={"w": reals(6, 4, 2, 3, 3), "b": reals(6)}),
+        "volume_conv_groups": single("Conv", volume, given={"w": reals(4, 2, 3, 3, 3)}, group=2, pads=[1] * 6, strides=[2, 1, 1]),
+        "volume_turned": single("ConvTranspose", volume, given={"w": reals(4, 2, 2, 2, 2), "b": reals(2)}, strides=[2, 2, 2]),
+        "volume_turned_groups": single("ConvTranspose", volume, given={"w": reals(4, 1, 2, 2, 2)}, group=2, output_padding=[0, 0, 0]),
+        "turned_groups": single("ConvTranspose", images, given={"w": reals(4, 1, 3, 3)}, group=2, strides=[2, 2]),
+        "volume_mean": single("AveragePool", volume, kernel_shape=[2, 2, 2], strides=[1, 2, 2], count_include_pad=1),
+        "volume_largest": single("MaxPool", volume, kernel_shape=[2, 2, 2]),
+        "volume_norm": single("BatchNormalization", volume, given={n: reals(4) + 2 for n in "sbmv"}),
+        "norm_computed": single("BatchNormalization", images, opset=14, given={n: reals(4) + 2 for n in "sbmv"}, training_mode=1),
+        "norm_run": several([("x", TensorProto.FLOAT, images), ("m", TensorProto.FLOAT, (4,)), ("v", TensorProto.FLOAT, (4,))],
+                            [node("BatchNormalization", "x", "s", "b", "m", "v")], {"s": reals(4), "b": reals(4)}, opset=15),
+        "hot": model([node("Cast", "x", outputs=["i"], to=7), node("OneHot", "i", "n", "v", axis=-1)], (2, 3),
+                     {"n": whole(5), "v": np.float32([0, 1])}),
+        "hot_known": known("OneHot", whole(1, 0, 4), "n", "v", given={"n": whole(3), "v": np.float32([0, 1])}, axis=0),
+        "ranks": single("TopK", (2, 40), given={"k": whole(30)}, outputs=("y", "i"), axis=1),
+        "ranks_least": single("TopK", (2, 40), given={"k": whole(30)}, outputs=("y", "i"), axis=0, largest=0),
+        "ranks_old": single("TopK", (2, 4), opset=9, outputs=("y", "i"), k=2), "hard": single("Hardmax", (2, 4), axis=1),
+        "stft": single("STFT", (2, 64, 1), opset=17, given={"s": np.array(4, dtype=np.int64), "w": reals(8) + 1}),
+        "stft_plain": model([node("STFT", "x", "s", "", "l", onesided=1)], (2, 64, 1),
+                            {"s": np.array(4, dtype=np.int64), "l": long}, opset=17),
+        "dft": single("DFT", (2, 16, 1), opset=17, axis=1), "dft_twenty": model(
+            [node("DFT", "x", "", "a", onesided=1)], (2, 16, 1), {"a": np.array(1, dtype=np.int64)}, opset=20),
+        "dft_back": single("DFT", (2, 16, 2), opset=17, given={"l": long}, axis=1, inverse=1),
+        "mel": model([node("Constant", outputs=["a"], value=numpy_helper.from_array(np.array(3, dtype=np.int64), "t")),
+                      node("MelWeightMatrix", "a", "d", "r", "f", "t", outputs=["m"]), node("MatMul", "x", "m")], (2, 5),
+                     {"d": long, "r": np.array(8000, dtype=np.int64), "f": np.float32(0), "t": np.float32(4000)}, opset=17),
+        "integers_product": several([("x", TensorProto.UINT8, (2, 3))], [node("MatMulInteger", "x", "w", "p", "q", outputs=["i"]),
+                                                                        node("Cast", "i", to=1)],
+                                    {"w": np.int8([[1, -2], [3, 4], [5, -6]]), "p": np.uint8(3), "q": np.int8([0, 1])}),
+        "integers_conv": several([("x", TensorProto.UINT8, images)], [node("ConvInteger", "x", "w", "p", outputs=["i"]),
+                                                                     node("Cast", "i", to=1)],
+                                 {"w": np.int8(np.arange(72).reshape(2, 4, 3, 3) - 36), "p": np.uint8(128)}),
+        "mod_known_reals": known("Mod", np.float32([5.5, -5.5, 3]), "k", given={"k": np.float32([2])}, fmod=1),
+        "mod_run": single("Mod", (2, 3), given={"k": np.float32([2])}, fmod=1),
+    }
+    scales = {"s": np.float32(.05), "z": np.uint8(128), "t": np.float32([.1, .2]), "o": np.int8([0, 0])}
+    made["quantised_product"] = model([node("QuantizeLinear", "x", "s", "z", outputs=["a"]),
+                                       node("QLinearMatMul", "a", "s", "z", "w", "t", "o", "s", "z", outputs=["b"]),
+                                       node("DequantizeLinear", "b", "s", "z")], (2, 3),
+                                      {**scales, "w": np.int8([[1, -2], [3, 4], [5, -6]])})
+    made["quantised_conv"] = model([node("QuantizeLinear", "x", "s", "z", outputs=["a"]),
+                                    node("QLinearConv", "a", "s", "z", "w", "t", "o", "s", "z", "b", outputs=["c"]),
+                                    node("DequantizeLinear", "c", "s", "z")], images,
+                                   {**scales, "w": np.int8(np.arange(72).reshape(2, 4, 3, 3) - 36), "b": np.int32([5, -7])})
+    made["quantised_channels"] = model([node("DequantizeLinear", "w", "t", "o", outputs=["f"], axis=1), node("MatMul", "x", "f")],
+                                       (2, 3), {**scales, "w": np.int8([[1, -2], [3, 4], [5, -6]])})
+    made["quantised_blocks"] = model([node("DequantizeLinear", "w", "t", outputs=["f"], axis=0, block_size=2),
+                                      node("MatMul", "x", "f")], (2, 4), {"t": np.float32([[.1, .2], [.3, .4]]),
+                                                                          "w": np.int8(np.arange(8).reshape(4, 2))}, opset=21)
+    made["quantised_while_running"] = model([node("DynamicQuantizeLinear", "x", outputs=["a", "b", "c"]),
+                                             node("DequantizeLinear", "a", "b", "c")], (2, 3))
+    for kind, settings in (("LpPool", {"kernel_shape": [2, 2]}), ("GlobalLpPool", {})):
+        for p in (1, 2, 3):
+            made[f"{kind}_{p}"] = single(kind, images, opset=18, p=p, **settings)
+        made[f"{kind}_volume"] = single(kind, volume, opset=18, **({"kernel_shape": [2, 2, 2]} if settings else {}))
+    for kind in ("HannWindow", "HammingWindow", "BlackmanWindow"):
+        for periodic in (0, 1):
+            made[f"{kind}_{periodic}"] = model([node(kind, "n", outputs=["w"], periodic=periodic), node("Mul", "x", "w")], (2, 8),
+                                               {"n": long}, opset=17)
+    for how in ("none", "add", "mul", "min", "max"):
+        i = whole(1, 0).reshape(2, 1)
+        made[f"rows_run_{how}"] = single("ScatterND", (2, 3), opset=18, given={"i": i, "u": reals(2, 3)}, reduction=how)
+        made[f"rows_both_{how}"] = several([("x", TensorProto.FLOAT, (2, 3)), ("i", TensorProto.INT64, (2, 1)),
+                                            ("u", TensorProto.FLOAT, (2, 3))], [node("ScatterND", "x", "i", "u", reduction=how)], opset=18)
+        made[f"elements_both_{how}"] = several([("x", TensorProto.FLOAT, (2, 3)), ("i", TensorProto.INT64, (2, 2)), ("u", TensorProto.FLOAT, (2, 2))],
+                                               [node("ScatterElements", "x", "i", "u", axis=1, reduction=how)], opset=18)
+    return made
+
+
+def whole_inputs():
+    """Operators of integers, and of known reals, by the rules that keep them exact."""
+    made, one, reals_6 = {}, np.array(1, dtype=np.int64), reals(2, 3)
+    for kind, number in (("i64", TensorProto.INT64), ("u8", TensorProto.UINT8)):
+        dtype = {"i64": np.int64, "u8": np.uint8}[kind]
+        running, w = [("x", number, (2, 3)), ("z", number, (2, 3))], np.arange(6).reshape(2, 3).astype(dtype)
+
+        def add(name, nodes, given=(), opset=18, inputs=tuple(running), kind=kind):
+            made[f"{kind}_{name}"] = several(list(inputs), [*nodes, node("Cast", "r", outputs=["y"], to=1)], given, opset)
+
+        def of(operator, *names, outputs=("r",), given=(), opset=18, kind=kind, add=add, **settings):
+            name = f"{operator}_{len(made)}"
+            add(name, [node(operator, *names, outputs=outputs, **settings)], given, opset)
+
+        for operator in "Add Sub Mul Div Mod Max Min Pow BitwiseAnd BitwiseOr BitwiseXor".split():
+            of(operator, "x", "z")
+            of(operator, "x", "w", given={"w": w})
+        for operator in "Abs Neg Sign Relu BitwiseNot".split():
+            of(operator, "x")
+        for operator in "ReduceSum ReduceMax ReduceMin ReduceProd".split():
+            of(operator, "x", opset=13, keepdims=0)
+        of("BitShift", "x", "z", direction="LEFT")
+        of("BitShift", "x", "w", given={"w": w}, direction="RIGHT")
+        of("TopK", "x", "k", outputs=("r", "p"), given={"k": whole(2)}, axis=1)
+        of("TopK", "x", "k", outputs=("r", "p"), given={"k": whole(1)}, axis=0, largest=0)
+        of("ArgMax", "x", axis=1)
+        of("CumSum", "x", "k", given={"k": one})
+        of("OneHot", "x", "n", "v", given={"n": whole(4), "v": np.array([0, 1], dtype=dtype)})
+        of("MatMul", "x", "w", given={"w": w.T.copy()})
+        of("MatMul", "x", "w", given={"w": np.arange(3).astype(dtype)})
+        of("MatMul", "x", "w", given={"w": np.arange(24).reshape(4, 3, 2).astype(dtype)})
+        of("Gemm", "x", "w", given={"w": w}, transB=1)
+        of("Where", "c", "x", "z", given={"c": np.array([[True, False, True]])})
+        of("Clip", "x", "a", "b", given={"a": np.array(1, dtype=dtype), "b": np.array(3, dtype=dtype)})
+        of("Clip", "x", "", "b", given={"b": np.array(3, dtype=dtype)})
+        of("Concat", "x", "z", "w", given={"w": w}, axis=0)
+        of("Gather", "x", "i", given={"i": whole(1, 0)}, axis=1)
+        of("Slice", "x", "a", "b", "k", given={"a": whole(2), "b": whole(0), "k": whole(1)})
+        of("Pad", "x", "p", given={"p": whole(0, 1, 1, 0)})
+        of("Pad", "x", "p", given={"p": whole(0, 1, 1, 0)}, mode="reflect")
+        of("Transpose", "x")
+        of("Tile", "x", "n", given={"n": whole(2, 2)})
+        of("Expand", "x", "n", given={"n": whole(4, 2, 3)})
+        of("Reshape", "x", "n", given={"n": whole(3, -1)})
+        of("GatherElements", "x", "i", given={"i": whole(0, 2, 1, 1).reshape(2, 2)}, axis=1)
+        of("ReverseSequence", "x", "n", given={"n": whole(2, 3)}, batch_axis=0, time_axis=1)
+        for how in ("none", "add", "mul", "min", "max"):
+            of("ScatterElements", "x", "i", "z", given={"i": whole(0, 2, 1, 1, 0, 2).reshape(2, 3)}, axis=1, reduction=how)
+            of("ScatterND", "x", "i", "z", given={"i": whole(1, 0).reshape(2, 1)}, reduction=how)
+        add("equal", [node("Equal", "x", "z", outputs=["r"])])
+        add("less", [node("Less", "x", "z", outputs=["r"])])
+        add("to_small", [node("Cast", "x", outputs=["r"], to=3)])
+    i = np.array([[0, 2], [1, 0]], dtype=np.int64)
+    for how in ("none", "add", "mul", "min", "max"):
+        made[f"reals_put_{how}"] = known("ScatterElements", reals_6, "i", "u", given={"i": i, "u": reals(2, 2)}, axis=1, reduction=how)
+    made["reals_rank"] = known("TopK", reals_6, "k", given={"k": whole(2)}, n_outputs=2)
+    made["reals_rank_least"] = known("TopK", reals_6, "k", given={"k": whole(1)}, n_outputs=2, largest=0, axis=0)
+    types = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "float32"]
+    for operator, name in [("Mul", name) for name in types] + [(operator, "float32") for operator in "Add Sub Div Max Min Mod Pow Where".split()]:
+        values = [np.array(v).astype(name) for v in ([[100, 3, 50]], [[7], [2]])]
+        values = [np.array([[True, False, True]]), *values] if operator == "Where" else values
+        names = [f"c{i}" for i in range(len(values))]
+        constants = [node("Constant", outputs=[n], value=numpy_helper.from_array(v, "t")) for n, v in zip(names, values)]
+        made[f"both_{operator}_{name}"] = model([*constants, node(operator, *names, outputs=["r"], **({"fmod": 1} if operator == "Mod" else {})),
+                                                 node("Cast", "r", outputs=["f"], to=1), node("Add", "x", "f")], (2, 3), opset=18)
+    made["reals_where"] = known("Where", np.array([[True, False, True]]), "a1", "b", given={"a1": reals_6, "b": np.float32([5])})
+    made["reals_mod"] = known("Mod", reals_6, "k", given={"k": np.float32([.3])})
+    made["reals_clip"] = known("Clip", reals_6, "p", given={"p": np.float32(0)})
+    made["ranks_many"] = single("TopK", (2, 200), given={"k": whole(150)}, outputs=("y", "i"), axis=1)
+    made["ranks_many_least"] = single("TopK", (2, 200), given={"k": whole(150)}, outputs=("y", "i"), axis=1, largest=0)
+    return made
+
+
 def main():
     files = {
         "shape_arithmetic": shape_arithmetic(),
@@ -670,6 +817,8 @@ def main():
     files.update(refused())
     files.update(chosen_at_import())
     files.update(regions())
+    files.update(volumes())
+    files.update(whole_inputs())
     for name, made in files.items():
         with open(os.path.join(sys.argv[1], name), "wb") as file:
             file.write(made.SerializeToString())
