@@ -24,8 +24,8 @@ void qn_numbers_convert(qn_dtype from, const void *x, qn_dtype to, void *y, int6
  * fast as memory for QN_F32 and QN_F64. */
 int64_t qn_numbers_find_bad(qn_dtype dtype, const void *data, int64_t n, bool allows_infinite);
 
-/* Whether all of n reals are of at most this magnitude; NaN is not. As fast as memory for QN_F32 and
- * QN_F64. */
+/* Whether all of n reals are of at most this magnitude; NaN is not. As fast as memory for QN_F32
+ * and QN_F64. */
 #define QN_MODERATE 0x1p60
 bool qn_numbers_are_moderate(qn_dtype dtype, const void *data, int64_t n);
 

@@ -8,8 +8,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Of the whole file: one kind at most is said for each question, and it has a name; an empty file is
- * nobody's work. */
+/* Of the whole file: one kind at most is said for each question, and it has a name; an empty file
+ * is nobody's work. */
 static void try_file(const uint8_t *data, size_t size) {
     const unsigned all = (QN_OWN_LABELLER << 1) - 1;
     char path[128];

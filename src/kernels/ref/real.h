@@ -14,28 +14,28 @@
 typedef double real;
 typedef int64_t real_int;
 #define REAL_MAGNITUDE INT64_MAX /* bits of a real but its sign */
-#define QN_REAL_DTYPE QN_F64
-#define REAL_EXP      qn_exp_inline_f64
-#define REAL_TANH     qn_tanh_inline_f64
-#define REAL_LOG1P    qn_log1p_inline_f64
-#define REAL_ERF      qn_erf_given_f64
-#define REAL_BELL     qn_exp_normal_f64
-#define BELL_END      37
-#define REAL_LOG      log
-#define REAL_SQRT     __builtin_sqrt
+#define QN_REAL_DTYPE  QN_F64
+#define REAL_EXP       qn_exp_inline_f64
+#define REAL_TANH      qn_tanh_inline_f64
+#define REAL_LOG1P     qn_log1p_inline_f64
+#define REAL_ERF       qn_erf_given_f64
+#define REAL_BELL      qn_exp_normal_f64
+#define BELL_END       37
+#define REAL_LOG       log
+#define REAL_SQRT      __builtin_sqrt
 #else
 typedef float real;
 typedef int32_t real_int;
 #define REAL_MAGNITUDE INT32_MAX
-#define QN_REAL_DTYPE QN_F32
-#define REAL_EXP      qn_exp_inline_f32
-#define REAL_TANH     qn_tanh_inline_f32
-#define REAL_LOG1P    qn_log1p_inline_f32
-#define REAL_ERF      qn_erf_given_f32
-#define REAL_BELL     qn_exp_normal_f32
-#define BELL_END      13
-#define REAL_LOG      logf
-#define REAL_SQRT     __builtin_sqrtf
+#define QN_REAL_DTYPE  QN_F32
+#define REAL_EXP       qn_exp_inline_f32
+#define REAL_TANH      qn_tanh_inline_f32
+#define REAL_LOG1P     qn_log1p_inline_f32
+#define REAL_ERF       qn_erf_given_f32
+#define REAL_BELL      qn_exp_normal_f32
+#define BELL_END       13
+#define REAL_LOG       logf
+#define REAL_SQRT      __builtin_sqrtf
 #endif
 
 static inline int64_t min_int(int64_t a, int64_t b) {

@@ -23,8 +23,8 @@
 qn_status qn_guard_create(qn_engine *engine);
 void qn_guard_destroy(qn_engine *engine);
 
-/* Has the updates of a plan that has just got its executor look at their numbers, and notes in which
- * of its steps it knows its first loss, and where its updates begin. */
+/* Has the updates of a plan that has just got its executor look at their numbers, and notes in
+ * which of its steps it knows its first loss, and where its updates begin. */
 void qn_guard_mark(qn_engine *engine, const qn_program *program);
 
 /* Whether the plan in force of a training program runs in the three parts, and runs it so. */
@@ -34,8 +34,8 @@ qn_status qn_guard_run(qn_engine *engine, const qn_program *program, uint64_t st
 
 /* Around a run of a training program that is not given to ranks. begin: QN_ERROR_NUMERIC where the
  * batch was tried out and is to be given up. end: of a run that ended so; it looks at the losses
- * and at what the updates have found. Where nothing was changed, *is_changed is false, and of a step
- * of several batches with a bad gradient all are given up. */
+ * and at what the updates have found. Where nothing was changed, *is_changed is false; of a step of
+ * several batches with a bad gradient all are given up. */
 qn_status qn_guard_begin(qn_engine *engine, const qn_program *program, uint64_t step);
 qn_status qn_guard_end(qn_engine *engine, const qn_program *program, qn_status status,
                        bool *is_changed);

@@ -137,7 +137,7 @@ static void sums_case(bench *b, const void *shape) {
     keep(b, "sum of squares", total, 1, sum_bound(n));
 }
 
-/* One number that is too large or none, at any place, is found; the largest moderate one is none. */
+/* A number that is too large, or none, is found at any place; the largest moderate one is not. */
 static void check_moderate(void) {
     static const double odd[] = {0x1p61, -0x1p61, (double)INFINITY, -(double)INFINITY, (double)NAN};
     float x[100];

@@ -1,6 +1,6 @@
-/* Steps whose loss is finite and whose gradient is not: they change nothing, in every way of running
- * a step, the error names the parameter, and the steps around them give the bits that they give
- * alone. Where a gradient grows from moderate numbers after updates were made, parameters stay
+/* Steps whose loss is finite and whose gradient is not: they change nothing, in every way of
+ * running a step, the error names the parameter, and the steps around them give the bits that they
+ * give alone. Where a gradient grows from moderate numbers after updates were made, parameters stay
  * finite, and the trainer says that some have changed. */
 #include "check.h"
 #include "quern/quern.h"
