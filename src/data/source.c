@@ -98,8 +98,9 @@ static qn_status check_options(const qn_source_base *base, const char *name) {
                                          : NULL;
     if (qn_source_group(base) && !base->format->has_groups)
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "--group %s is a column of tables (csv:FILE, images:DIR,TABLE.csv), or an "
-                       "array beside arrays; %s has none: leave it out (--group none)",
+                       "--group %s is a column of tables (csv:FILE, images:DIR,TABLE.csv), a "
+                       "folder of pictures, or an array beside arrays; %s has none: leave it out "
+                       "(--group none)",
                        o->group, name);
     if (o->classes_from != QN_CLASSES_FROM_TOP && strcmp(base->format->name, "images") != 0)
         return qn_fail(QN_ERROR_ARGUMENT,

@@ -22,7 +22,8 @@ static const option rows[] = {
      .argument = "NAME",
      .is_kept = true,
      .otherwise = "each sample is of its own",
-     .help = "column of a person, a machine: never on both sides of the split"},
+     .help = "column of a person, a machine: never on both sides of the split; of pictures in "
+             "folders: folder, folder:N or name:TEXT"},
     {.name = "window",
      .of = "classification",
      .kind = OPTION_COUNT,

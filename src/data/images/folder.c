@@ -220,6 +220,7 @@ static qn_status list_and_scan(images_source *images) {
     qn_image_tree *tree = &images->tree;
     tree->base = &images->base;
     QN_TRY(qn_image_tree_list(tree));
+    QN_TRY(qn_image_groups_check(tree));
     QN_TRY(qn_images_scan(&images->base, tree->lists, &images->size, &images->store));
     QN_TRY(drop_empty_classes(images));
     QN_TRY(count_formats(images));

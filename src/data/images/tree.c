@@ -363,11 +363,6 @@ static qn_status check_level(const qn_image_tree *tree, const char *folder) {
 }
 
 static qn_status list_folder(qn_image_tree *tree, const char *folder) {
-    if (qn_source_group(tree->base))
-        return qn_fail(QN_ERROR_ARGUMENT,
-                       "--group %s is a column of a table of files and labels: "
-                       "images:%s,LABELS.csv",
-                       tree->base->options.group, folder);
     QN_TRY(find_roots(tree, folder));
     QN_TRY(list_splits(tree));
     tell_left_out(tree);
@@ -377,6 +372,7 @@ static qn_status list_folder(qn_image_tree *tree, const char *folder) {
                        "read with images:%s,LABELS.csv",
                        folder, folder);
     QN_TRY(check_level(tree, folder));
+    QN_TRY(qn_image_groups_find(tree, folder));
     QN_TRY(qn_image_tree_sort(tree));
     static const char *const levels[] = {"the folder below", "the folder that a picture lies in",
                                          "all folders above a picture"};

@@ -49,4 +49,10 @@ qn_status qn_image_tree_sort(qn_image_tree *tree);
 qn_status qn_image_labels_list(qn_image_tree *tree, const char *folder, const char *table,
                                const char *label);
 
+/* Sets the groups of entries that lie in folders, by options.group (groups.c). */
+qn_status qn_image_groups_find(qn_image_tree *tree, const char *folder);
+
+/* Tells of groups that lie in training and in what it is tested on, where the data come divided. */
+qn_status qn_image_groups_check(const qn_image_tree *tree);
+
 #endif

@@ -652,23 +652,13 @@ static qn_status open_parsed(qn_csv_source *csv, const char **path) {
 static qn_status open_folder(qn_csv_source *csv, const char *path, const char *label) {
     qn_source_base *base = &csv->base;
     qn_csv_joined joined;
-    QN_TRY(qn_csv_join(base, path, label, &joined));
-    const char decimal[2] = {joined.decimal, 0};
-    base->options.separator = ",";
-    base->options.decimal = qn_arena_text(&base->arena, decimal);
-    base->options.header = "yes";
+    const char *variant;
+    QN_TRY(name_variant(base, label, &variant));
+    QN_TRY(qn_csv_join(base, path, label, variant, &joined));
     base->options.group = joined.group ? joined.group : base->options.group;
+    csv->file = joined.file;
     csv->starts = joined.starts;
     csv->n_starts = joined.n_starts;
-    qn_csv_options options = {.allocator = base->options.allocator,
-                              .how = &base->options,
-                              .name = path,
-                              .target = joined.target ? joined.target : label};
-    qn_status status = base->options.decimal ? QN_OK : QN_ERROR_MEMORY;
-    if (status == QN_OK)
-        status = qn_cache_make(base, joined.file, qn_csv_convert, &options, &csv->file);
-    qn_file_close(joined.file);
-    QN_TRY(status);
     QN_TRY(read_footer(csv));
     csv->footer.separator = joined.separator;
     csv->footer.encoding = (int32_t)joined.encoding;
