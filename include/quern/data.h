@@ -148,8 +148,10 @@ typedef struct qn_data_options {
     const char *held_out;
     qn_classes_from classes_from; /* of pictures in folders */
     /* Samples that are on one side of the split together: those whose column of this name holds the
-     * same text, of tables (and of tables of pictures); of arrays the name of an array of numbers,
-     * one for each row. Null or "none": each sample is of its own. */
+     * same text, of tables (and of tables of pictures); of arrays the name of an array of numbers
+     * or texts, one for each row; of pictures in folders "folder" (the one that they lie in),
+     * "folder:N" (the N-th below the data's) or "name:TEXT" (what the file's name has before TEXT).
+     * Null or "none": each sample is of its own. */
     const char *group;
     /* Of tables and arrays whose rows are steps of time: a sample is `window` rows that follow each
      * other, the next one begins `stride` rows later (0: window). No window lies in two groups, or
@@ -165,8 +167,9 @@ typedef struct qn_data_options {
 } qn_data_options;
 
 /* Opens what --data names: fashion-mnist, idx:DIR, cifar10:DIR, cifar100:DIR,
- * images:DIR[,LABELS.csv[,label=NAME]], npy:X,Y[,AXES], csv:FILE|DIR[,label=NAME], labelled:FILE,
- * sounds:DIR, texts:FILE, synthetic. options null: all 0. */
+ * images:DIR[,LABELS.csv[,label=NAME]], npy:X,Y[,AXES], npy:FILE.npz[,AXES], npy:DIR,
+ * csv:FILE|DIR[,label=NAME], labelled:FILE, sounds:DIR, texts:FILE, synthetic. options null: all 0.
+ */
 QN_API qn_status qn_data_open(const char *specification, const qn_data_options *options,
                               qn_data_source *source);
 QN_API void qn_data_close(qn_data_source *source);

@@ -34,6 +34,8 @@ static const char *const data_kinds[][2] = {
     {"cifar100:DIR", "CIFAR-100 in its binary format"},
     {"images:DIR[,LABELS.csv]", "pictures: train/CLASS/*, test/CLASS/*; CLASS/*; or a table"},
     {"npy:X.npy,Y.npy[,AXES]", "arrays of samples, and of labels or float targets"},
+    {"npy:FILE.npz", "the arrays x and y of one file"},
+    {"npy:DIR", "recordings: CLASS/*.npy, (T, C) each"},
     {"csv:FILE[,label=NAME]", "a table of numbers, texts and dates; the last column is predicted"},
     {"sounds:DIR", "WAV: CLASS/*.wav, or *.wav; the spectrum of each file's loudest second"},
     {"texts:FILE", "CSV of a text and its class, or of texts alone: their first 32 words"},

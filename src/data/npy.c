@@ -263,19 +263,22 @@ static qn_status put_fortran(const qn_npy_header *header, const unsigned char *d
     return QN_OK;
 }
 
-/* A qn_derive; context: the header of the array, whose bytes are all there. */
-static qn_status make_floats(void *context, qn_file *source, qn_sink sink) {
-    const qn_npy_header *header = context;
+qn_status qn_npy_put_floats(const qn_npy_header *header, qn_file *file, qn_sink sink) {
     const void *memory;
     if (!header->is_fortran)
-        return put_in_order(header, source, sink);
-    QN_TRY(qn_file_map(source, &memory));
+        return put_in_order(header, file, sink);
+    QN_TRY(qn_file_map(file, &memory));
     qn_status status =
         put_fortran(header, (const unsigned char *)memory + header->header_bytes, sink);
     if (status == QN_OK)
         status = qn_file_map_check(memory);
-    qn_file_unmap(memory, (size_t)qn_file_bytes(source));
+    qn_file_unmap(memory, (size_t)qn_file_bytes(file));
     return status;
+}
+
+/* A qn_derive; context: the header of the array, whose bytes are all there. */
+static qn_status make_floats(void *context, qn_file *source, qn_sink sink) {
+    return qn_npy_put_floats(context, source, sink);
 }
 
 /* ---- source ---- */
@@ -316,7 +319,7 @@ static qn_status make_plain(const qn_source_base *base, bool are_labels, qn_npy_
     return QN_OK;
 }
 
-static void name_element(qn_npy_array *array) {
+void qn_npy_describe(qn_npy_array *array) {
     const qn_npy_header *h = &array->header;
     const char *order = h->is_fortran ? " in Fortran's order" : "";
     if (qn_npy_is_text(h))
@@ -330,6 +333,7 @@ static void name_element(qn_npy_array *array) {
                  : h->kind == 'u' ? "uint"
                                   : "int",
                  8 * h->element_bytes, order);
+    array->are_integers = strchr("iu", h->kind) != NULL;
 }
 
 bool qn_npy_is_text(const qn_npy_header *header) {
@@ -358,8 +362,7 @@ qn_status qn_npy_open(qn_source_base *base, const char *path, qn_npy_array *arra
                        "%s: truncated: its header tells of %" PRId64 " bytes, there are %" PRId64,
                        array->path, array->header.data_bytes,
                        file_bytes - array->header.header_bytes);
-    name_element(array);
-    array->are_integers = strchr("iu", array->header.kind) != NULL;
+    qn_npy_describe(array);
     return QN_OK;
 }
 
@@ -485,8 +488,8 @@ static const npy_axes *usual_axes(int rank) {
     return rank == 4 ? find_axes("nhwc") : rank == 3 ? find_axes("nhw") : find_axes("nc");
 }
 
-/* X.npy,Y.npy[,AXES], or X.npy[,AXES] where no labels are needed: paths[1] is null then. Null axes
- * are the usual ones. */
+/* X.npy,Y.npy[,AXES], or X.npy[,AXES] where no labels are needed, or FILE.npz[,AXES] or DIR, which
+ * have them: paths[1] is null then. Null axes are the usual ones. */
 static qn_status split_argument(qn_source_base *base, const char *paths[2], const npy_axes **axes) {
     char *text = qn_arena_format(&base->arena, "%s", base->argument);
     if (!text)
@@ -496,11 +499,12 @@ static qn_status split_argument(qn_source_base *base, const char *paths[2], cons
     if (*axes)
         *last = 0;
     char *comma = strchr(text, ',');
-    const bool is_one = !comma && base->options.is_unlabelled;
+    const bool is_one = !comma && (base->options.is_unlabelled || qn_npy_is_packed(text) ||
+                                   qn_path_is_folder(text));
     if ((!comma && !is_one) || (comma && strchr(comma + 1, ',')))
         return qn_fail(QN_ERROR_ARGUMENT,
-                       "data 'npy:%s': it is written npy:X.npy,Y.npy[,AXES], with axes nhwc, nchw, "
-                       "nhw, ntc, nct or nc",
+                       "data 'npy:%s': it is written npy:X.npy,Y.npy[,AXES], npy:FILE.npz[,AXES] "
+                       "or npy:DIR, with axes nhwc, nchw, nhw, ntc, nct or nc",
                        base->argument);
     if (comma)
         *comma = 0;
@@ -565,15 +569,25 @@ static qn_status set_labels(qn_npy_source *npy, qn_data_source *source) {
     return count_classes(npy, n, &source->preparation.n_classes);
 }
 
+static qn_status open_arrays(qn_npy_source *npy, qn_data_source *source, const npy_axes **axes) {
+    const char *paths[2];
+    QN_TRY(split_argument(&npy->base, paths, axes));
+    if (!paths[1] && qn_path_is_folder(paths[0]))
+        return qn_npy_open_folder(npy, paths[0], source);
+    if (!paths[1] && qn_npy_is_packed(paths[0])) {
+        QN_TRY(qn_npy_open_npz(npy, paths[0]));
+        QN_TRY(make_plain(&npy->base, false, &npy->x));
+        return npy->y.file ? make_plain(&npy->base, true, &npy->y) : QN_OK;
+    }
+    QN_TRY(open_array(&npy->base, paths[0], false, &npy->x));
+    return paths[1] ? open_array(&npy->base, paths[1], true, &npy->y) : QN_OK;
+}
+
 static qn_status npy_open(qn_source_base *base, qn_data_source *source) {
     qn_npy_source *npy = (qn_npy_source *)base;
-    const char *paths[2];
     const npy_axes *axes;
-    QN_TRY(split_argument(base, paths, &axes));
-    const bool has_labels = paths[1];
-    QN_TRY(open_array(base, paths[0], false, &npy->x));
-    if (has_labels)
-        QN_TRY(open_array(base, paths[1], true, &npy->y));
+    QN_TRY(open_arrays(npy, source, &axes));
+    const bool has_labels = npy->y.file;
     QN_TRY(set_samples(npy, axes, source));
     if (has_labels)
         QN_TRY(set_labels(npy, source));
@@ -596,7 +610,7 @@ static void npy_release(qn_source_base *base) {
 
 const qn_data_format qn_format_npy = {
     .name = "npy",
-    .usage = "X.npy,Y.npy[,AXES]",
+    .usage = "X.npy,Y.npy[,AXES]|FILE.npz[,AXES]|DIR",
     .self_bytes = sizeof(qn_npy_source),
     .open = npy_open,
     .release = npy_release,

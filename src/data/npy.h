@@ -1,12 +1,14 @@
 /* Arrays that are open as a source, for the files that make one up: npy.c reads samples,
  * npy_windows.c what makes several rows one sample, or keeps them on one side of the split,
- * npy_texts.c labels that are texts. */
+ * npy_texts.c labels that are texts, npy_folder.c and npy_npz.c arrays of a folder and of one file.
+ */
 #ifndef QN_DATA_NPY_H
 #define QN_DATA_NPY_H
 
 #include "data/headers.h"
 #include "data/source.h"
 #include "data/windows/windows.h"
+#include "format/gzip.h"
 
 typedef struct qn_npy_array {
     qn_file *file;
@@ -25,11 +27,26 @@ typedef struct qn_npy_source {
     size_t element_bytes;     /* of X */
     int n_targets;
     qn_npy_array group, time; /* of rows: what belongs together, when they were; file null: none */
-    qn_windows windows;       /* file null: a sample is a row */
+    const int64_t *starts;    /* (n_starts) first rows of files; null: of one file */
+    size_t n_starts;
+    qn_windows windows; /* file null: a sample is a row */
 } qn_npy_source;
 
 /* Opens an array as it is in its file: of any type that can be read. */
 qn_status qn_npy_open(qn_source_base *base, const char *path, qn_npy_array *array);
+
+/* Sets what is told of an array by its header. */
+void qn_npy_describe(qn_npy_array *array);
+
+/* All numbers of an array as floats in C's order. */
+qn_status qn_npy_put_floats(const qn_npy_header *header, qn_file *file, qn_sink sink);
+
+/* Opens the arrays of a folder as one of floats, with classes and groups by row. */
+qn_status qn_npy_open_folder(qn_npy_source *npy, const char *folder, qn_data_source *source);
+
+/* Opens x, y, and the arrays of groups and times that options name, of a file of several. */
+bool qn_npy_is_packed(const char *path);
+qn_status qn_npy_open_npz(qn_npy_source *npy, const char *path);
 
 /* A text of an array of them, as UTF-8. */
 enum { QN_NPY_NAME = 1024 /* bytes, with the end */ };

@@ -24,7 +24,8 @@ static qn_status open_beside(qn_npy_source *npy, const char *name, const char *o
     const int64_t n = count_rows(npy);
     if (!is_told(name))
         return QN_OK;
-    QN_TRY(qn_npy_open(&npy->base, name, array));
+    if (!array->file)
+        QN_TRY(qn_npy_open(&npy->base, name, array));
     if (qn_npy_is_text(&array->header) && array == &npy->time)
         return qn_fail(QN_ERROR_FORMAT, "%s %s: %s; times are numbers", option, name,
                        array->element);
@@ -143,6 +144,8 @@ static qn_status open_windows(qn_npy_source *npy, qn_data_source *source) {
         .may_lack = npy->base.options.is_unlabelled,
         .group = npy->group.file ? npy->base.options.group : NULL,
         .time = npy->time.file ? npy->base.options.time : NULL,
+        .starts = npy->starts,
+        .n_starts = npy->n_starts,
         .context = npy,
         .read = read_row,
         .look = look_at_row,

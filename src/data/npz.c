@@ -67,15 +67,6 @@ static qn_status add_array(qn_zip *z, const qn_zip_entry *e, qn_npz *npz) {
     const qn_status status = qn_npy_parse(array->data, (size_t)e->unpacked, &array->header);
     if (status != QN_OK)
         return qn_fail_within(status, "array %s", array->name);
-    if (array->header.kind == 'U' || array->header.kind == 'S')
-        return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "array %s holds texts; save the numbers of the classes, "
-                       "numpy.unique(y, return_inverse=True)[1]",
-                       array->name);
-    if (array->header.is_fortran)
-        return qn_fail(QN_ERROR_UNSUPPORTED,
-                       "array %s is in Fortran's order; save numpy.ascontiguousarray of it",
-                       array->name);
     if (e->unpacked - (uint64_t)array->header.header_bytes < (uint64_t)array->header.data_bytes)
         return qn_fail(QN_ERROR_FORMAT, "array %s is cut off", array->name);
     array->data += array->header.header_bytes;
@@ -98,6 +89,19 @@ qn_status qn_npz_parse(const unsigned char *data, size_t bytes, qn_npz *npz) {
         QN_TRY(add_array(&z, &e, npz));
     }
     return npz->n > 0 ? QN_OK : qn_fail(QN_ERROR_FORMAT, "no arrays in it");
+}
+
+qn_status qn_npz_check_numbers(const qn_npz_array *array) {
+    if (array->header.kind == 'U' || array->header.kind == 'S')
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "array %s holds texts; save the numbers of the classes, "
+                       "numpy.unique(y, return_inverse=True)[1]",
+                       array->name);
+    if (array->header.is_fortran)
+        return qn_fail(QN_ERROR_UNSUPPORTED,
+                       "array %s is in Fortran's order; save numpy.ascontiguousarray of it",
+                       array->name);
+    return QN_OK;
 }
 
 /* ---- files ---- */

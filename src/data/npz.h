@@ -1,6 +1,6 @@
 /* Arrays of numpy in one file, as numpy.savez and savez_compressed write it: a zip file of .npy
  * files. Arrays that are stored lie in the mapped file, packed ones are unpacked into the arena.
- * Sizes, checksums and headers are checked at opening. Leaves out: encrypted files, text, complex
+ * Sizes, checksums and headers are checked at opening. Leaves out: encrypted files, complex
  * numbers. */
 #ifndef QN_DATA_NPZ_H
 #define QN_DATA_NPZ_H
@@ -36,6 +36,9 @@ qn_status qn_npz_check(const qn_npz *npz);
 
 /* What was read of the mapped file need not stay in memory. */
 void qn_npz_forget(const qn_npz *npz);
+
+/* Fails of an array of texts, or of numbers in Fortran's order, which those below do not read. */
+qn_status qn_npz_check_numbers(const qn_npz_array *array);
 
 /* By name, or null. */
 const qn_npz_array *qn_npz_find(const qn_npz *npz, const char *name);

@@ -99,6 +99,7 @@ static qn_status find_array(const arrays *a, int file, const char *name, column 
     if (!array)
         return qn_fail(QN_ERROR_FORMAT, "the data have no array %s; they have %s", name,
                        list_names(&a->files[file], text));
+    QN_TRY(qn_npz_check_numbers(array));
     const qn_shape shape = array->header.shape;
     const qn_npz_array *first = a->columns[0].array[file];
     const int64_t n = first ? first->header.shape.dims[0] : shape.dims[0];

@@ -22,8 +22,7 @@ static const option rows[] = {
      .argument = "NAME",
      .is_kept = true,
      .otherwise = "each sample is of its own",
-     .help = "column of a person, a machine: never on both sides of the split; of pictures in "
-             "folders: folder, folder:N or name:TEXT"},
+     .help = "kept on one side of the split: a column; pictures: folder[:N], name:TEXT"},
     {.name = "window",
      .of = "classification",
      .kind = OPTION_COUNT,

@@ -92,13 +92,33 @@ static qn_status choose_separator(csv_table *t, const reading *readings) {
     return QN_OK;
 }
 
+/* A first line of sep=; tells the separator, and is no record. */
+static bool find_hint(csv_table *t) {
+    static const char hint[] = "sep=";
+    bool is_end;
+    t->separator = 1; /* none: no text has it */
+    qn_csv_begin(t);
+    if (qn_csv_next(&t->reader, &is_end) != QN_OK || is_end || t->reader.n_fields != 1)
+        return false;
+    const char *text = qn_csv_text(&t->reader, 0), *mark = text + strlen(hint);
+    if (strncmp(text, hint, strlen(hint)) != 0 ||
+        (*mark && (!strchr(separators, *mark) || mark[1])))
+        return false;
+    t->has_hint = true;
+    t->separator = *mark ? *mark : '\t'; /* blanks at the end of a field are not its */
+    return true;
+}
+
 static qn_status find_separator(csv_table *t) {
     reading readings[N_SEPARATORS];
+    const bool is_found = find_hint(t);
     const char *told = t->how->separator;
     if (told && *told) {
         t->separator = strcmp(told, "tab") == 0 ? '\t' : told[0];
         return QN_OK;
     }
+    if (is_found)
+        return QN_OK;
     for (int i = 0; i < N_SEPARATORS; i++)
         readings[i] = read_with(t, separators[i]);
     return choose_separator(t, readings);

@@ -3,8 +3,8 @@
 
 #include "base/status.h"
 #include "base/text.h"
-#include "data/recording_files.h"
 #include "data/table/values.h"
+#include "data/windows/recording_files.h"
 #include "format/output.h"
 
 #include <inttypes.h>

@@ -132,7 +132,7 @@ static void leave_columns_out(csv_table *t) {
             continue;
         if (!keeps_all && qn_csv_names(t->how->ignore, c->name))
             leave_out(c, "told to ignore");
-        else if (c->n_numbers + c->n_texts == 0 && !t->how->reads_texts)
+        else if (c->n_numbers + c->n_texts == 0 && (!t->how->reads_texts || !*c->first_line))
             leave_out(c, "it has no values");
         else if (!keeps_all && count_inputs(t) > 1 && is_index(t, i))
             leave_out(c, c->is_counting ? "it counts the rows" : "it numbers the rows");

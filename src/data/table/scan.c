@@ -12,10 +12,13 @@
 /* ---- records ---- */
 
 void qn_csv_begin(csv_table *t) {
+    bool is_end;
     t->reader.separator = t->separator;
     t->reader.status = QN_OK;
     t->decoder.at = 0;
     qn_csv_rewind(&t->reader);
+    if (t->has_hint)
+        (void)qn_csv_next(&t->reader, &is_end); /* a failure is that of the next record, too */
 }
 
 qn_status qn_csv_next_row(csv_table *t, bool *is_end) {
@@ -192,7 +195,24 @@ static bool is_input_alone(const csv_table *t) {
            (sample->rank == 0 || (int64_t)t->n_columns != qn_shape_count(*sample) + 1);
 }
 
+/* The last column that has anything in it: lines may end in separators. */
+static qn_status find_last(csv_table *t, size_t *last) {
+    bool is_end;
+    *last = 0;
+    qn_csv_begin(t);
+    while (*last + 1 < t->n_columns) {
+        QN_TRY(qn_csv_next_row(t, &is_end));
+        if (is_end)
+            return QN_OK;
+        for (size_t i = t->n_columns; i-- > *last + 1;)
+            if (*qn_csv_text(&t->reader, i))
+                *last = i;
+    }
+    return QN_OK;
+}
+
 qn_status qn_csv_find_targets(csv_table *t) {
+    size_t last = t->n_columns - 1;
     const char *told = t->options->target ? t->options->target : t->how->target;
     const bool ignores = t->how->ignore && strcmp(t->how->ignore, "none") != 0;
     t->is_named |= told || ignores || t->how->categories || has_known_name(t);
@@ -205,8 +225,10 @@ qn_status qn_csv_find_targets(csv_table *t) {
         return find_known_targets(t);
     if (!told && is_input_alone(t))
         return QN_OK;
+    if (!told && !*t->columns[last].first_line)
+        QN_TRY(find_last(t, &last));
     if (!told)
-        return add_target(t, t->n_columns - 1);
+        return add_target(t, last);
     for (size_t i = 0; i < t->n_columns; i++)
         if (qn_csv_names(told, t->columns[i].first_line))
             QN_TRY(add_target(t, i));

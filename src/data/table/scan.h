@@ -57,6 +57,7 @@ typedef struct csv_table {
     qn_sink sink;
     char separator, decimal;
     bool shows_decimal; /* decimal was told, or numbers show it */
+    bool has_hint;      /* the first line is sep=; as spreadsheets write it, and no record */
     size_t n_columns;
     csv_column *columns; /* (n_columns) */
     size_t *targets;     /* (n_targets) */

@@ -1,8 +1,8 @@
 /* A folder of recordings, a file each: CLASS/FILE, whose classes are the folders, or files beside
  * each other. They are in the order of their names. Hidden files are passed over, others that are
  * no recordings are counted. */
-#ifndef QN_DATA_RECORDING_FILES_H
-#define QN_DATA_RECORDING_FILES_H
+#ifndef QN_DATA_WINDOWS_RECORDING_FILES_H
+#define QN_DATA_WINDOWS_RECORDING_FILES_H
 
 #include "data/source.h"
 

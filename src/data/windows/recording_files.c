@@ -1,5 +1,5 @@
 /* See recording_files.h. */
-#include "data/recording_files.h"
+#include "data/windows/recording_files.h"
 
 #include "base/rng.h"
 #include "base/status.h"
