@@ -37,6 +37,8 @@ typedef struct building {
     int64_t unit_block; /* the block that unit is of; -1: none */
     uint64_t unit;
     int64_t n_recordings, n_gaps, n_long, longest, n_without;
+    int64_t n_cut;           /* windows that would lie in two blocks */
+    int64_t n_used, used_to; /* rows that are in windows, and what follows the last of them */
 } building;
 
 /* ---- what is asked for ---- */
@@ -164,8 +166,10 @@ static qn_status find_unit(building *b, int64_t first, int64_t last) {
 }
 
 static qn_status put_window(building *b, int64_t first, int64_t last) {
-    if (b->block > 0 && (first - b->begin) / b->block != (last - b->begin) / b->block)
+    if (b->block > 0 && (first - b->begin) / b->block != (last - b->begin) / b->block) {
+        b->n_cut++;
         return QN_OK;
+    }
     if (!put_targets(b, first, last)) {
         b->n_without++;
         return QN_OK;
@@ -174,6 +178,8 @@ static qn_status put_window(building *b, int64_t first, int64_t last) {
         b->unit = b->group;
     else
         QN_TRY(find_unit(b, first, last));
+    b->n_used += last + 1 - (first > b->used_to ? first : b->used_to);
+    b->used_to = last + 1;
     const window_record record = {first, b->unit};
     memcpy(b->record, &record, sizeof record);
     b->windows->n++;
@@ -275,6 +281,20 @@ static void describe_ends(const building *b, char *text, size_t bytes) {
         qn_print(text + used, bytes - used, "%sthe label changes", used > 0 ? ", or " : "");
 }
 
+/* Rows that no window has: at ends of recordings, between blocks, where strides pass over them. */
+static qn_status tell_unused(const building *b, const char *name) {
+    const int64_t n = b->rows->n - b->n_used;
+    if (b->n_cut > 0)
+        qn_data_tell(b->base, 0,
+                     "%s: %" PRId64 " windows that would lie in two blocks are left out", name,
+                     b->n_cut);
+    if (n == 0)
+        return QN_OK;
+    qn_data_tell(b->base, 0, "%s: %" PRId64 " of %" PRId64 " rows are in no window", name, n,
+                 b->rows->n);
+    return qn_data_facts_count(b->base, &b->base->facts.dropped, "rows", "in no window", NULL, n);
+}
+
 static qn_status tell(const building *b, const char *name) {
     static const char *const rules[] = {"the commonest of its rows", "the last row's",
                                         "the mean of its rows", "the same in all its rows"};
@@ -297,6 +317,7 @@ static qn_status tell(const building *b, const char *name) {
                      "%s: %" PRId64 " of %" PRId64 " recordings are shorter than a "
                      "window and are left out",
                      name, b->n_recordings - b->n_long, b->n_recordings);
+    QN_TRY(tell_unused(b, name));
     return qn_data_facts_note(b->base, "%s", text);
 }
 
