@@ -467,7 +467,7 @@ static void check_csv_bad(void) {
         const char *text, *message;
     } bad[] = {
         {"a,b,c\n1,2,0\n1,zwei,0\n1,3,0\n", "t.csv: line 3, column 2 (b): 'zwei' is not a number"},
-        {"1,2,\n1,2,\n", "no row has a target"},
+        {"a,b,c\n1,2,\n1,2,\n", "no row has a target"},
         {"1,2,0\n1,2\n", "line 2 has 2 fields"},
         {"1,\"2\n", "line 1: a quote is not closed"},
         {"a,b\n", "no rows"},
