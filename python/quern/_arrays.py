@@ -63,7 +63,8 @@ class Wanted:
     rows of any length decide what it is. file: a sample's extents as an ONNX file declares them, -1 those that it leaves
     open; None: there is no file. is_planes: there the channels come first. layout: how arrays lie, where the caller said
     so. classes: how many outputs, 0: not known. are_numbers: whether targets are numbers, None: not known. columns: names
-    of the columns that were trained on, where those had some."""
+    of the columns that were trained on, where those had some; names: of the classes, in the order of the outputs, where labels
+    are matched to them."""
 
     model: str
     sample: tuple[int, ...]
@@ -76,6 +77,8 @@ class Wanted:
     are_numbers: Optional[bool] = None
     columns: Optional[list[str]] = None
     seen: Optional[Seen] = None
+    names: Optional[list[str]] = None
+    knows_names: bool = False
 
 
 # ---- samples ----
@@ -96,6 +99,38 @@ def to_array(x: Any) -> Array:
 def is_frame(x: Any) -> bool:
     """Whether x is a table with names, of pandas or polars."""
     return hasattr(x, "columns") and hasattr(x, "dtypes") and hasattr(x, "to_numpy") and getattr(x, "ndim", 2) == 2
+
+
+class Columns:
+    """A dictionary of columns as a table with names."""
+
+    ndim = 2
+
+    def __init__(self, columns: Mapping[Any, Any]) -> None:
+        self._of = {name: to_array(column) for name, column in columns.items()}
+        lengths = {array.shape for array in self._of.values()}
+        if len(lengths) != 1 or len(next(iter(lengths))) != 1:
+            raise c.ArgumentError("a dictionary of samples is of columns, arrays (N) of one length: " + ", ".join(
+                f"{name} is {_words(array.shape)}" for name, array in self._of.items()))
+        self.columns = list(self._of)
+        self.dtypes = [array.dtype for array in self._of.values()]
+
+    def __getitem__(self, name: Any) -> Any:
+        return Columns({one: self._of[one] for one in name}) if isinstance(name, list) else self._of[name]
+
+    def to_numpy(self) -> Array:
+        """The rows."""
+        return np.stack(list(self._of.values()), axis=1)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+        return (len(self._of[self.columns[0]]), len(self.columns))
+
+
+def as_frame(x: Any) -> Any:
+    """A dictionary as a table, anything else as it is."""
+    return Columns(x) if isinstance(x, Mapping) and x else x
 
 
 def split_frame(frame: Any, target: str) -> tuple[Any, Any]:
@@ -240,10 +275,11 @@ def check_scale(x: Array, seen: Optional[Seen]) -> None:
 @dataclasses.dataclass
 class Labels:
     """Labels as the library takes them: int32 classes (N), or float32 targets (N, T). n_classes: where they say it
-    themselves, else 0."""
+    themselves, else 0. names: of the classes, where the labels were texts."""
 
     array: Array
     n_classes: int = 0
+    names: Optional[list[str]] = None
 
 
 def _classes(whole: Array, n_classes: int = 0) -> Labels:
@@ -317,14 +353,57 @@ def _labels_in_columns(y: Array, wanted: Wanted) -> Labels:
     return _numbers(y, wanted)
 
 
+def _texts(y: Array) -> Optional[list[str]]:
+    """Labels (N) that are texts, else None."""
+    if y.size == 0 or y.size != len(y) or y.dtype.kind not in "USO":
+        return None
+    texts = [one.decode("utf-8") if isinstance(one, bytes) else one for one in y.reshape(len(y)).tolist()]
+    return [str(one) for one in texts] if all(isinstance(one, str) for one in texts) else None
+
+
+def _named(texts: list[str], wanted: Wanted) -> Labels:
+    """Names of classes: the network's where it is asked about them, else in the order of their characters."""
+    if wanted.are_numbers:
+        raise c.ArgumentError(f"labels are texts such as {texts[0]!r}, and {wanted.model} gives numbers")
+    names = sorted(set(texts))
+    if wanted.knows_names:
+        if wanted.names is None:
+            raise c.ArgumentError(f"labels are texts such as {texts[0]!r}, and {wanted.model} knows its classes by number")
+        unknown = [name for name in names if name not in wanted.names]
+        if unknown:
+            raise c.ArgumentError(f"classes that {wanted.model} was not trained for: {', '.join(unknown)}; it knows "
+                                  f"{', '.join(wanted.names)}")
+        names = wanted.names
+    places = {name: i for i, name in enumerate(names)}
+    return Labels(np.array([places[text] for text in texts], np.int32), len(names), names)
+
+
+def join_names(parts: "list[Labels]") -> None:
+    """Gives labels of several splits the same names: all that any of them has."""
+    known = [part for part in parts if part.array.size]
+    if all(part.names is None for part in known):
+        return
+    if any(part.names is None for part in known):
+        raise c.ArgumentError("labels are texts in some splits, and numbers in others")
+    names = sorted({name for part in known for name in part.names or ()})
+    if all(part.names == names for part in known):
+        return
+    for part in known:
+        places = np.array([names.index(name) for name in part.names or ()], np.int32)
+        part.array, part.names, part.n_classes = places[part.array], names, len(names)
+
+
 def as_labels(y: Any, n: int, wanted: Wanted) -> Labels:
-    """Labels of n samples. Whole numbers as floats are classes where the number of classes is known, numbers where
+    """Labels of n samples. Texts are names of classes. Whole numbers as floats are classes where the number of classes is known, numbers where
     those are; otherwise they are refused: both would be a guess. So are columns of which one is 1 (one-hot)."""
     array = to_array(y)
     if array.ndim == 0 or len(array) != n:
         raise c.ArgumentError(f"labels of shape {array.shape} for {n} samples")
+    texts = _texts(array)
+    if texts is not None:
+        return _named(texts, wanted)
     if array.dtype.kind not in "buif":
-        raise c.ArgumentError(f"labels of type {array.dtype}: whole numbers for classes, floats for targets; "
+        raise c.ArgumentError(f"labels of type {array.dtype}: texts or whole numbers for classes, floats for targets; "
                               "quern.QuernClassifier takes labels of any kind")
     if wanted.are_numbers:
         return _numbers(array, wanted)

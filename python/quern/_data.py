@@ -148,8 +148,9 @@ class Recording:
         x = _arrays.to_array(data[0])
         if x.dtype.kind not in "buif":
             raise c.ArgumentError(f"the rows are of type {x.dtype}: numbers are needed")
-        self.pairs: dict[str, str] = {"data": f"npy:{self._write('x', x)},"
-                                      f"{self._write('y', _arrays.as_labels(_arrays.to_array(data[1]), len(x), wanted).array)}"}
+        labels = _arrays.as_labels(_arrays.to_array(data[1]), len(x), wanted)
+        y = labels.array if labels.names is None else np.array(labels.names)[labels.array]  # texts name classes in files, too
+        self.pairs: dict[str, str] = {"data": f"npy:{self._write('x', x)},{self._write('y', y)}"}
         for name, values in (("group", group), ("time", time)):
             if values is not None:
                 self.pairs[name] = self._write(name, _of_rows(name, values, len(x)))
@@ -211,6 +212,8 @@ class Part:
         self.items: Optional[Samples] = None
         if _is_pair_of_arrays(data):
             x, y = data
+        elif _is_indexed(data) and len(data) and _one(data[0])[1].dtype.kind in "US":
+            x, y = _gather((data[i] for i in range(len(data))), wanted)  # names have to be known first
         elif _is_indexed(data):
             self.items = data
             x, y = (part[None] for part in _one(data[0])) if len(data) else (None, None)
@@ -222,19 +225,28 @@ class Part:
         if x is None:
             raise c.ArgumentError("the data holds no samples")
         self.columns: Optional[list[str]] = None
+        x = _arrays.as_frame(x)
         if _arrays.is_frame(x):
             x, self.columns = _arrays.take_frame(x, wanted)
         self.given = np.shape(x)[1:]  # of a sample, as the caller has it
         self.x, self.shape, self.is_planes = _arrays.place(_arrays.as_samples(x), wanted)
         _arrays.check_scale(self.x, wanted.seen)
         self.n = len(self.items) if self.items is not None else len(self.x)
-        self.y: Optional[np.ndarray[Any, Any]] = None
-        self.n_classes = 0
+        self.labels: Optional[_arrays.Labels] = None
         if self.items is not None:
             y = self._labels_to_decide(y, wanted)
         if y is not None:
-            labels = _arrays.as_labels(y, len(y) if self.items is not None else len(self.x), wanted)
-            self.y, self.n_classes = labels.array, labels.n_classes
+            self.labels = _arrays.as_labels(y, len(y) if self.items is not None else len(self.x), wanted)
+
+    @property
+    def y(self) -> Optional[np.ndarray[Any, Any]]:
+        """Labels as the library takes them."""
+        return None if self.labels is None else self.labels.array
+
+    @property
+    def n_classes(self) -> int:
+        """Where the labels say it, else 0."""
+        return 0 if self.labels is None else self.labels.n_classes
 
     def _labels_to_decide(self, first: Any, wanted: Wanted) -> Any:
         """Labels of the first items, as many as it takes to see whether floats are classes: up to one that is not
@@ -361,6 +373,7 @@ def open_samples(data: dict[int, Any], wanted: Wanted, options: c.DataOptions) -
     """Arrays, items or iterables by split, as a model wants them."""
     parts = {split: Part(one, wanted) for split, one in data.items()}
     source = Source()
+    _arrays.join_names([part.labels for part in parts.values() if part.labels is not None])
     _check_alike(parts)
     first = next(iter(parts.values()))
     by_items = any(part.items is not None for part in parts.values())
@@ -383,7 +396,18 @@ def open_samples(data: dict[int, Any], wanted: Wanted, options: c.DataOptions) -
     except c.Error:
         source.raise_own()
         raise
+    _name_classes(source, first.labels.names if first.labels is not None else None)
     return source.opened()
+
+
+def _name_classes(source: Source, names: Optional[list[str]]) -> None:
+    """Tells the library what the classes of samples are called, by which it matches them."""
+    if names is None:
+        return
+    texts = (ctypes.c_char_p * len(names))(*(name.encode() for name in names))
+    source.kept.append(texts)
+    source.c.preparation.class_names = ctypes.cast(texts, ctypes.POINTER(ctypes.c_char_p))
+    source.c.preparation.n_classes = len(names)
 
 
 def open_none(shape: tuple[int, ...], classes: int, targets: int) -> Source:

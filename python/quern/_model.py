@@ -696,6 +696,7 @@ class Model:
         """What the network as it stands takes."""
         settings = self._ensure().settings.items()
         wanted = self._wanted({**settings, **self._pairs}, self._pairs)
+        wanted.names, wanted.knows_names = self.class_names, True
         if self._is_fresh and self._network.onnx:  # a file that was exported says what it was trained on
             wanted.seen = _arrays.Seen.of_pairs(settings)
             if _COLUMNS in settings:
@@ -721,7 +722,7 @@ class Model:
             if n_outputs == 0:
                 raise c.UnsupportedError(f"{self._network.name} is of the task {self._network.task}; only classifiers "
                                          "and regressions predict: sample() shows what it has learned")
-            wanted = self._wanted_now()
+            wanted, x = self._wanted_now(), _arrays.as_frame(x)
             samples = _arrays.as_samples(_arrays.take_frame(x, wanted)[0] if _arrays.is_frame(x) else x)
             outputs = np.empty((len(samples), n_outputs), np.float32)
             if len(samples):
@@ -1085,6 +1086,7 @@ def _pair(data: Any, y: Any) -> Any:
     if data is None or _data.is_named(data):
         raise TypeError("labels without samples" if data is None else "data by name have their labels with them")
     if isinstance(y, str):
+        data = _arrays.as_frame(data)
         if not _arrays.is_frame(data):
             raise TypeError(f"y={y!r} names a column, and the data are no table of pandas or polars")
         return _arrays.split_frame(data, y)

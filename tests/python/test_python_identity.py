@@ -140,6 +140,54 @@ class Recordings(unittest.TestCase):
             fit(self.rows, self.labels, window=-1, epochs=1)
 
 
+class Labels(unittest.TestCase):
+    """Labels that are texts name classes, and columns of a dictionary have names, as those of a file."""
+
+    def samples(self, *names, seed=1):
+        draw = np.random.default_rng(seed)
+        labels = np.array(names * 50)
+        return np.float32([draw.normal(AT[name], 0.4) for name in labels]), labels
+
+    def test_names(self):
+        x, y = self.samples("cat", "ant", "bee")
+        model, how = quern.Model("mlp"), {"epochs": 15, "batch": 16, "seed": 1}
+        model.fit(x, y, **how)
+        self.assertEqual(model.class_names, ["ant", "bee", "cat"])
+        self.assertEqual(model.predict(np.float32([AT["bee"], AT["cat"], AT["ant"]])).argmax(1).tolist(), [1, 2, 0])
+        self.assertGreater(model.evaluate(*self.samples("cat", "bee"))["accuracy"], 0.98)
+        more = self.samples("dog", "cat", "ant")
+        with self.assertRaisesRegex(quern.ArgumentError, "not trained for: dog; it knows ant, bee, cat"):
+            model.evaluate(*more)
+        with self.assertRaisesRegex(quern.FormatError, "not trained for: dog"):
+            model.fit(*more, epochs=1)
+        model.fit(*self.samples("cat", "bee"), epochs=1, batch=16, lr=0.0)
+        self.assertGreater(model.evaluate(x, list(y))["accuracy"], 0.98)
+        model.fit(*more, head="data", **how)
+        self.assertEqual(model.class_names, ["ant", "bee", "cat", "dog"])
+        self.assertGreater(model.evaluate(*more)["accuracy"], 0.98)
+
+    def test_refused(self):
+        x, y = self.samples("ant", "bee")
+        for says, made in (("gives numbers", {"targets": "numbers"}),):
+            with self.assertRaisesRegex(quern.ArgumentError, says):
+                quern.Model("mlp", **made).fit(x, y, epochs=1)
+        numbers = quern.Model("mlp")
+        numbers.fit(x, np.arange(100) % 2, epochs=1)
+        with self.assertRaisesRegex(quern.ArgumentError, "by number"):
+            numbers.evaluate(x, y)
+        with self.assertRaisesRegex(quern.ArgumentError, "in some splits"):
+            quern.Model("mlp").fit(x, y, validation=(x, np.arange(100) % 2), epochs=1)
+
+    def test_dictionary(self):
+        x, y = self.samples("ant", "bee")
+        model = quern.Model("mlp")
+        model.fit({"a": x[:, 0], "b": x[:, 1], "kind": y}, "kind", epochs=15, batch=16, seed=1)
+        self.assertGreater(model.evaluate({"b": x[:, 1], "a": x[:, 0]}, y)["accuracy"], 0.98)
+        self.assertGreater((model.predict({"b": x[:, 1], "a": x[:, 0]}).argmax(1) == (y == "bee")).mean(), 0.98)
+        with self.assertRaisesRegex(quern.ArgumentError, "of one length"):
+            model.predict({"a": x[:, 0], "b": x[:5, 1]})
+
+
 class Files(unittest.TestCase):
     """What an exported file says is known to a model of it."""
 
