@@ -204,6 +204,31 @@ static void take_statistics(const qn_preparation *known, qn_data_source *source)
     p->std_dev = known->std_dev;
 }
 
+static const char samples_key[] = "samples_of_data";
+
+static int64_t count_samples(const qn_data_source *source) {
+    int64_t n = 0;
+    for (int split = 0; split < QN_SPLITS; split++)
+        n += source->n_samples[split];
+    return n;
+}
+
+/* Going on with data of the same name that has become another is no error, and is said. */
+static void tell_changed(const qn_known_data *known, const char *data,
+                         const qn_data_options *options, const qn_data_source *source) {
+    const char *prepared = qn_metadata_get(known->pairs, QN_PREPARED);
+    const char *before = qn_metadata_get(known->pairs, samples_key);
+    const int64_t now = count_samples(source);
+    char text[600];
+    if (!prepared || !before || strcmp(prepared, data) != 0 || strtoll(before, NULL, 10) == now ||
+        !options->log || !options->log->write)
+        return;
+    snprintf(text, sizeof text,
+             "%.400s has changed since the weights were trained: %s samples, now %lld", data,
+             before, (long long)now);
+    options->log->write(options->log->user, 1, text);
+}
+
 static qn_status open_known(const char *data, qn_data_options *options, qn_known_data *known,
                             qn_data_source *source) {
     qn_data_source opened;
@@ -215,6 +240,7 @@ static qn_status open_known(const char *data, qn_data_options *options, qn_known
         qn_match_classes(options->allocator, options->log, &known->preparation, &opened);
     if (status == QN_OK) {
         take_statistics(&known->preparation, &opened);
+        tell_changed(known, data, options, &opened);
         *source = opened;
     } else {
         qn_data_close(&opened);
@@ -247,6 +273,9 @@ void qn_known_data_deinit(qn_known_data *known) {
 qn_status qn_known_data_put(qn_metadata *pairs, const char *data, const qn_data_source *source) {
     QN_TRY(qn_metadata_set(pairs, "data", data));
     QN_TRY(qn_metadata_set(pairs, QN_PREPARED, data));
+    char n_samples[24];
+    snprintf(n_samples, sizeof n_samples, "%lld", (long long)count_samples(source));
+    QN_TRY(qn_metadata_set(pairs, samples_key, n_samples));
     QN_TRY(qn_metadata_set(pairs, QN_ELEMENTS, qn_elements_of(source)));
     if (source->held_out)
         QN_TRY(qn_metadata_set(pairs, QN_HELD_OUT, source->held_out));
