@@ -108,6 +108,16 @@ class Case(unittest.TestCase):
         self.assertTrue(run.errors.startswith("quern: ") or "\nquern: " in run.errors, run.errors)
         return run
 
+    def mount(self, *words):
+        """mount, undone at the end; where it is not there, or not allowed, the test is left out. The last word is the place."""
+        environment = dict(os.environ, PATH=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+        if not shutil.which("mount", path=environment["PATH"]):
+            self.skipTest("there is no mount (Debian: mount)")
+        done = subprocess.run(["mount", *map(str, words)], env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            self.skipTest(f"nothing can be mounted here: {done.stderr.strip()}")
+        self.addCleanup(subprocess.run, ["umount", str(words[-1])], env=environment, check=True)
+
     def bytes_of(self, name):
         return (self.folder / name).read_bytes()
 

@@ -279,11 +279,7 @@ class Trouble(Train):
         """The same on a real file system that is full, where one may be mounted."""
         folder = tempfile.mkdtemp(prefix="quern-full-")
         self.addCleanup(os.rmdir, folder)
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", folder],
-                                 capture_output=True)
-        if mounted.returncode:
-            self.skipTest("nothing can be mounted here")
-        self.addCleanup(subprocess.run, ["umount", folder], check=True)
+        self.mount("-t", "tmpfs", "-o", "size=700k", "tmpfs", folder)
         path = os.path.join(folder, "w.safetensors")
         self.train("--steps", 3, "--save", path)
         with open(path, "rb") as file:
