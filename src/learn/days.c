@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "data/prepare.h"
+#include "format/checkpoint.h"
 #include "os/heap.h"
 #include "quern/checkpoint.h"
 #include "tasks/tasks.h"
@@ -31,6 +32,7 @@ struct qn_days {
     size_t raw_bytes;
     void *raw, *changed; /* a sample as the data has it */
     labelled start, day, user_test, old_test;
+    qn_room *room; /* for the model at the end; null: none is kept */
 };
 
 /* ---- samples ---- */
@@ -237,6 +239,7 @@ qn_status qn_days_create(const qn_days_options *options, qn_days **days, qn_day_
 void qn_days_destroy(qn_days *d) {
     if (!d)
         return;
+    qn_room_close(d->room);
     release(d, &d->start);
     release(d, &d->day);
     release(d, &d->user_test);
@@ -268,18 +271,30 @@ qn_status qn_days_learn(qn_days *d, double flops, qn_day_result *r) {
     return measure(d, r);
 }
 
+static qn_status put_pairs(const qn_days *d, qn_metadata *pairs) {
+    char shape[QN_SHAPE_TEXT];
+    QN_TRY(qn_metadata_set(pairs, "model", d->o.model->name));
+    QN_TRY(qn_metadata_set(pairs, "input", qn_shape_print(d->o.data->preparation.sample, shape)));
+    return qn_known_data_put(pairs, d->o.data->name, d->o.data);
+}
+
+qn_status qn_days_keep_room(qn_days *d, const char *path) {
+    qn_metadata *pairs;
+    QN_TRY(qn_metadata_create(d->o.allocator, &pairs));
+    qn_status status = put_pairs(d, pairs);
+    if (status == QN_OK)
+        status = qn_checkpoint_keep_room(d->o.allocator, qn_learner_engine(d->learner), pairs, path,
+                                         &d->room);
+    qn_metadata_destroy(pairs);
+    return status;
+}
+
 qn_status qn_days_save(qn_days *d, const char *path) {
     qn_metadata *pairs;
-    char shape[QN_SHAPE_TEXT];
     QN_TRY(qn_metadata_create(d->o.allocator, &pairs));
-    qn_status status = qn_metadata_set(pairs, "model", d->o.model->name);
+    qn_status status = put_pairs(d, pairs);
     if (status == QN_OK)
-        status =
-            qn_metadata_set(pairs, "input", qn_shape_print(d->o.data->preparation.sample, shape));
-    if (status == QN_OK)
-        status = qn_known_data_put(pairs, d->o.data->name, d->o.data);
-    if (status == QN_OK)
-        status = qn_checkpoint_save(qn_learner_engine(d->learner), pairs, path);
+        status = qn_checkpoint_save_in(d->room, qn_learner_engine(d->learner), pairs, path);
     qn_metadata_destroy(pairs);
     return status;
 }

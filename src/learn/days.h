@@ -44,4 +44,7 @@ qn_status qn_days_learn(qn_days *days, double flops, qn_day_result *result);
 /* Writes the model in use, as quern evaluate and predict read it. */
 qn_status qn_days_save(qn_days *days, const char *path);
 
+/* Before the first day: keeps room on the disk for that. */
+qn_status qn_days_keep_room(qn_days *days, const char *path);
+
 #endif

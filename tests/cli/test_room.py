@@ -73,6 +73,18 @@ class Room(quern.Case):
         self.refused(test_torture.Learn.arguments, "model.safetensors", "may learn")
         self.assertFalse((self.folder / "s").exists())
 
+    def test_label(self):
+        self.make_rows()
+        self.refused(test_torture.Label.arguments, "l", "classes")
+        self.run_quern(*test_torture.Label.arguments)
+        self.refused(test_torture.Stream.arguments, "l", "samples", leaves=("o.csv",))
+        self.run_quern(*test_torture.Stream.arguments)
+
+    def test_days(self):
+        arguments = ("learn", "simulate", "--data", "synthetic", "--model", "lenet5", "--days", 1, "--start", 64, "--keep", 64,
+                     "--test", 64, "--threads", 1, "--save", "m")
+        self.refused(arguments, "m", "day 1")
+
     def test_study(self):
         self.refused(test_torture.Study.arguments, "report.html", "mlp", leaves=("study/settings.json",))
 

@@ -8,6 +8,7 @@
 #include "cli/session.h"
 #include "cli/terminal.h"
 #include "os/affinity.h"
+#include "os/files/room.h"
 #include "os/heap.h"
 #include "quern/data.h"
 #include "tensor/tensor.h"
@@ -190,6 +191,8 @@ static void print_made(const arguments *a, const qn_labeller *labeller) {
         terminal_name(arguments_get(a, "out")));
 }
 
+enum { LEAST_BYTES = 1 << 16 }; /* of a labeller's file */
+
 static int init(const arguments *a) {
     const char *out = arguments_get(a, "out");
     qn_data_source source;
@@ -200,7 +203,9 @@ static int init(const arguments *a) {
     qn_status status = label_open_known(a, &source);
     if (status != QN_OK)
         return report_failure(status);
-    status = make(a, &source, &labeller);
+    status = qn_room_try(NULL, out, LEAST_BYTES); /* a full disk is found before it learns */
+    if (status == QN_OK)
+        status = make(a, &source, &labeller);
     qn_data_close(&source);
     if (status == QN_OK)
         status = qn_labeller_save(labeller, out);

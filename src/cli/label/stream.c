@@ -2,6 +2,7 @@
  * written before the labeller that counts them: rows labelled between the two are labelled again
  * after an interruption, with the same result, over the old labels. */
 #include "os/files/stream.h"
+#include "os/files/room.h"
 
 #include "base/status.h"
 #include "base/text.h"
@@ -231,6 +232,8 @@ static qn_status finish(stream *s) {
     return save(s);
 }
 
+enum { GROWTH_BYTES = 1 << 16 };
+
 /* Begins a stream, or goes on with the one that was left off. */
 static qn_status begin(stream *s, const arguments *a) {
     const char *data = arguments_get(a, "data");
@@ -252,6 +255,8 @@ static qn_status begin(stream *s, const arguments *a) {
     s->n_waiting = s->place.n_rows < s->revise ? s->place.n_rows : s->revise;
     if (s->place.n_bytes == 0)
         QN_TRY(put_text(s, label_header));
+    /* Room for the labeller, which grows, and labels for as long as it is not saved again. */
+    QN_TRY(qn_room_try(NULL, s->path, qn_path_bytes(s->path) + GROWTH_BYTES));
     /* The same command knows its file again, whatever ends this one. */
     if (s->place.n_rows == 0)
         QN_TRY(save(s));

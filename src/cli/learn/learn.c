@@ -546,6 +546,8 @@ static qn_status simulate(simulation *s) {
     const char *html = arguments_get(s->a, "html"), *save = arguments_get(s->a, "save");
     QN_TRY(set_up(s));
     QN_TRY(set_up_learning(s));
+    if (save)
+        QN_TRY(qn_days_keep_room(s->learning, save));
     qn_interrupt_watch(EXIT_FAILED);
     print_start(s);
     QN_TRY(run_days(s));
