@@ -10,7 +10,7 @@
 #include "device/gpu/gpu.h"
 #include "os/heap.h"
 #include "os/team.h"
-#include "plan/lanes/spread.h"
+#include "plan/lanes/partition.h"
 #include "run/executor.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static const qn_lane gpu_lanes[2] = {
 typedef struct gpu_run {
     qn_machine machine;
     void *state;
-    qn_spread spread;
+    qn_partition spread;
     qn_plan *plan;
     qn_team *team;
     void *arena;
@@ -113,7 +113,7 @@ static inline void gpu_run_open(gpu_run *r, const qn_graph *graph, const qn_kern
     int16_t *space_of = gpu_space_of(graph, lane_of);
     const qn_assignment wanted = {
         .n_lanes = 2, .n_spaces = 2, .lanes = gpu_lanes, .lane_of = lane_of, .space_of = space_of};
-    CHECK_OK(qn_spread_make(graph, &wanted, &r->spread));
+    CHECK_OK(qn_partition_make(graph, &wanted, &r->spread));
     free(lane_of);
     free(space_of);
     CHECK_OK(

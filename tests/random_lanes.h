@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "check.h"
 #include "device/simulated.h"
-#include "plan/lanes/spread.h"
+#include "plan/lanes/partition.h"
 
 #include <stdlib.h>
 
@@ -48,14 +48,14 @@ static inline int16_t *random_lane_of(const qn_graph *graph, uint64_t seed) {
 }
 
 /* The graph with its copies, spread over the lanes above. */
-static inline qn_spread random_spread(const qn_graph *graph, uint64_t seed) {
+static inline qn_partition random_spread(const qn_graph *graph, uint64_t seed) {
     int16_t *lane_of = random_lane_of(graph, seed);
     const qn_assignment wanted = {.n_lanes = RANDOM_LANES,
                                   .n_spaces = RANDOM_SPACES,
                                   .lanes = random_lanes,
                                   .lane_of = lane_of};
-    qn_spread spread = {0};
-    CHECK_OK(qn_spread_make(graph, &wanted, &spread));
+    qn_partition spread = {0};
+    CHECK_OK(qn_partition_make(graph, &wanted, &spread));
     free(lane_of);
     return spread;
 }

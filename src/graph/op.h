@@ -1,6 +1,6 @@
 /* The interface of an operator: shapes, gradient, cost, names, properties. One file of ops/ holds
- * an operator with the operators of its gradient; one row in ops/list.c registers it. The device's
- * tables say how a device runs it (device/). */
+ * an operator with the operators of its gradient; a row of ops/operators.def registers it. The
+ * device's tables say how a device runs it (device/). */
 #ifndef QN_GRAPH_OP_H
 #define QN_GRAPH_OP_H
 
@@ -121,9 +121,6 @@ struct qn_op {
     /* Whether output 0 is input 0 plus input 1, before its activation if it has one. Null: never.
      */
     bool (*is_sum)(const void *attributes);
-    /* Of a norm by a batch's statistics, outputs 1 and 2: the one by given statistics, inputs 3 and
-     * 4, with the same attributes. Null: there is none. */
-    const struct qn_op *with_statistics;
 
     /* Output i takes over the storage of input overwrites[i] - 1 (0: of none): an update. */
     int8_t overwrites[QN_MAX_OUTPUTS];
@@ -150,15 +147,6 @@ struct qn_op {
     /* The input whose scale output 0 has, exactly, where numbers share one: inputs are chosen or
      * moved, and others count by their sign or are indices. -1: none. Null: never. */
     int (*scaled_by)(const void *attributes);
-    /* Of a loss's gradient from probabilities, labels and the loss's gradient: the one from the
-     * mantissas and the exponent of what the probabilities were made of, and labels. Null: none. */
-    const struct qn_op *in_integers;
-    /* Of a product: the one of I8 whose sums are shifted to I8 (ops/rescaled.h). Null: none. */
-    const struct qn_op *rescaled;
-    /* Of a product: the one whose sums are rounded as they grow (ops/round.h). Null: none. */
-    const struct qn_op *chunked;
-    /* Of a norm, or of its gradient: the one on mantissas (ops/whole_norm.h). Null: none. */
-    const struct qn_op *on_mantissas;
     int n_samples; /* variants for the tests */
     qn_sample *sample;
 };

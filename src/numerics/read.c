@@ -303,7 +303,7 @@ static qn_status check_integers(const qn_numerics *n) {
 /* What an update by whole gradients cannot be with. */
 static qn_status check_stored(const qn_numerics *n) {
     const char *wrong = n->wide                          ? "float-layers"
-                        : n->compensation_spread > 0     ? "compensation"
+                        : n->compensation_deviation > 0  ? "compensation"
                         : n->weight_settles.is_used      ? "weight-update"
                         : n->has_unit                    ? "unit"
                         : n->backward[0].dtype != QN_F32 ? "backward"
@@ -387,8 +387,8 @@ static qn_status read_compensation(const cJSON *file, qn_numerics *n) {
     QN_TRY(read_object(file, "compensation", names, COUNT(names), &object));
     if (!object)
         return QN_OK;
-    n->compensation_spread = 0x1p-10;
-    QN_TRY(read_number(object, "spread", 0x1p-30, 1, &n->compensation_spread));
+    n->compensation_deviation = 0x1p-10;
+    QN_TRY(read_number(object, "spread", 0x1p-30, 1, &n->compensation_deviation));
     return read_number(object, "decay", 0, 10, &n->compensation_decay);
 }
 

@@ -26,9 +26,6 @@ typedef struct qn_integer_matmul_attributes {
     bool is_signed;
 } qn_integer_matmul_attributes;
 
-extern const qn_op qn_op_integer_rule, qn_op_integer_axis, qn_op_integer_matmul,
-    qn_op_ranked_places, qn_op_pick_elements;
-
 /* A rule of one to three operands, broadcast to one shape as NumPy does it. Reals are cut towards 0
  * (qn_integer_of_real). dtype real: the number as that. */
 qn_value qn_op_integer(qn_graph *graph, const char *name, const qn_integer_attributes *attributes,

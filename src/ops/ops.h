@@ -10,6 +10,17 @@ extern const qn_op *const qn_ops[];
 
 const qn_op *qn_op_find(const char *name);
 
+/* Operators that compute what another one does, otherwise (ops/twins.def). Null: it has none. */
+typedef enum qn_twin {
+    QN_TWIN_GIVEN_STATISTICS,
+    QN_TWIN_INTEGER_LOSS,
+    QN_TWIN_REQUANTISED,
+    QN_TWIN_LOW_PRECISION,
+    QN_TWIN_MANTISSAS,
+} qn_twin;
+
+const qn_op *qn_op_twin(const qn_op *op, qn_twin relation);
+
 /* The work of a node by its operator's rule, and the bytes of its inputs and outputs where the rule
  * says none; of a view nothing. The one place where costs come from. */
 qn_cost qn_node_cost(const qn_graph *graph, const qn_node *node);
@@ -21,6 +32,9 @@ qn_value qn_op_scalar_of(qn_graph *graph, const char *name, double value, qn_dty
 /* A tensor with factor * scalar in every element. */
 qn_value qn_op_broadcast(qn_graph *graph, const char *name, qn_value scalar, qn_shape shape,
                          double factor);
+
+/* The ONNX operator that a function is, whatever its numbers; null: none, or several. */
+const char *qn_function_onnx(qn_function_kind kind);
 
 /* y = f(x), elementwise. */
 qn_value qn_op_function(qn_graph *graph, const char *name, qn_value x, qn_function function);

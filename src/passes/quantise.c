@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "ops/network/norm.h"
+#include "ops/ops.h"
 #include "ops/quantise.h"
 #include "ops/rescaled.h"
 #include "ops/whole_norm.h"
@@ -188,8 +189,8 @@ static bool is_narrowed(const translation *t, const qn_node *node, int output) {
 
 /* The largest of the values that a parameter starts with, or the bound of those drawn. */
 static double largest_of(const qn_value_info *info) {
-    const double spread = info->initial.kind == QN_INITIAL_NORMAL ? 3 : 1;
-    return spread * fabs(info->initial.scale);
+    const double deviations = info->initial.kind == QN_INITIAL_NORMAL ? 3 : 1;
+    return deviations * fabs(info->initial.scale);
 }
 
 /* Mantissas are drawn in the range of their type; the exponent makes it that of the parameter. */
@@ -354,7 +355,7 @@ static bool has_exponent(const translation *t, held h) {
 
 static bool is_rescaled(const translation *t, const qn_node *node, qn_role role) {
     const qn_role_type *type = type_of(t, role);
-    return node->op->rescaled &&
+    return qn_op_twin(node->op, QN_TWIN_REQUANTISED) &&
            (type->rounding == QN_ROUND_AWAY || type->rounding == QN_ROUND_PSEUDO_STOCHASTIC);
 }
 
@@ -483,7 +484,7 @@ static void add_product(translation *t, int n) {
         inputs[i] = widen(t, operands[i]);
     if (node->n_inputs > 2 && !leaves_out(t, node, 2))
         inputs[2] = widen(t, t->held[node->inputs[2].id]);
-    if (t->how->chunked.chunk > 0 && node->op->chunked && !stays)
+    if (t->how->chunked.chunk > 0 && qn_op_twin(node->op, QN_TWIN_LOW_PRECISION) && !stays)
         add_chunked(t, n, inputs);
     else
         add_wide(t, n, inputs);
@@ -610,8 +611,8 @@ static bool add_scaled(translation *t, int n) {
 static bool is_whole_norm(const translation *t, int n) {
     const qn_node *node = t->from->nodes[n];
     const qn_role_type *type = type_of(t, role_of(t, n, node->outputs[0]));
-    if (!node->op->on_mantissas || !is_narrowed(t, node, 0) || !are_shifted(type) ||
-        type->rounding != QN_ROUND_AWAY ||
+    if (!qn_op_twin(node->op, QN_TWIN_MANTISSAS) || !is_narrowed(t, node, 0) ||
+        !are_shifted(type) || type->rounding != QN_ROUND_AWAY ||
         ((const qn_batch_norm_attributes *)node->attributes)->activation.kind != QN_ACTIVATION_NONE)
         return false;
     for (int i = 0; i < node->n_inputs; i++) {
@@ -642,8 +643,8 @@ static bool add_whole_norm(translation *t, int n) {
     const qn_whole_norm_attributes attributes = {
         .epsilon = ((const qn_batch_norm_attributes *)node->attributes)->epsilon,
         .bits = type_of(t, role_of(t, n, node->outputs[0]))->bits};
-    const qn_node *made =
-        qn_graph_add(t->to, node->op->on_mantissas, node->name, inputs, n_inputs, &attributes);
+    const qn_node *made = qn_graph_add(t->to, qn_op_twin(node->op, QN_TWIN_MANTISSAS), node->name,
+                                       inputs, n_inputs, &attributes);
     if (!made)
         return true;
     t->held[node->outputs[0].id] = as_narrow(made->outputs[0], made->outputs[1], -1);
@@ -656,7 +657,7 @@ static bool add_whole_norm(translation *t, int n) {
  * every sample counts alike. */
 static bool add_integer_loss(translation *t, int n) {
     const qn_node *node = t->from->nodes[n];
-    if (!t->how->integer_loss || !node->op->in_integers)
+    if (!t->how->integer_loss || !qn_op_twin(node->op, QN_TWIN_INTEGER_LOSS))
         return false;
     const int made_by = t->from->values[node->inputs[0].id]->producer;
     const int weighted_by = t->from->values[node->inputs[2].id]->producer;
@@ -668,7 +669,8 @@ static bool add_integer_loss(translation *t, int n) {
         return false;
     const qn_value inputs[] = {logits.value, logits.scale, t->held[node->inputs[1].id].value};
     t->held[node->outputs[0].id] =
-        as_narrow(qn_graph_add1(t->to, node->op->in_integers, node->name, inputs, 3, &attributes),
+        as_narrow(qn_graph_add1(t->to, qn_op_twin(node->op, QN_TWIN_INTEGER_LOSS), node->name,
+                                inputs, 3, &attributes),
                   QN_NO_VALUE, -1);
     return true;
 }

@@ -84,7 +84,7 @@ typedef struct qn_numerics {
     bool has_unit; /* whole gradients count 2^unit, whatever their scale */
     int unit;
     qn_wide_layers wide;
-    double compensation_spread; /* of maps that are added to results of convolutions; 0: none */
+    double compensation_deviation; /* of maps that are added to results of convolutions; 0: none */
     double compensation_decay;
     bool trains_some; /* layers only, as of qn_sparse: */
     int trained_weights, trained_biases;

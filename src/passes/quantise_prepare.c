@@ -21,10 +21,10 @@ static qn_value add_parameter(qn_graph *graph, const qn_node *node, const char *
 }
 
 /* y + alpha * mu + offset, learned: one number for each element of a sample. */
-static qn_value compensate(qn_graph *graph, const qn_node *node, qn_value y, double spread) {
+static qn_value compensate(qn_graph *graph, const qn_node *node, qn_value y, double deviation) {
     const qn_shape all = qn_graph_shape(graph, y);
     const qn_shape map = qn_shape_make(all.rank - 1, all.dims + 1);
-    const qn_initial small = {QN_INITIAL_NORMAL, spread};
+    const qn_initial small = {QN_INITIAL_NORMAL, deviation};
     char names[3][NAME_BYTES];
     static const char *const words[] = {"product", "sum", "added"};
     for (int i = 0; i < 3; i++)
@@ -38,7 +38,7 @@ static qn_value compensate(qn_graph *graph, const qn_node *node, qn_value y, dou
     return qn_op_combine(graph, names[2], QN_COMBINE_ADD, y, sum);
 }
 
-static void copy_graph(const qn_graph *from, int first_node, double spread, qn_graph *to,
+static void copy_graph(const qn_graph *from, int first_node, double deviation, qn_graph *to,
                        qn_value *values) {
     for (int v = 0; v < from->n_values && to->status == QN_OK; v++) {
         const qn_value_info *info = from->values[v];
@@ -52,20 +52,20 @@ static void copy_graph(const qn_graph *from, int first_node, double spread, qn_g
         qn_copy_node(to, from, node, node->name, node->attributes, values);
         const bool is_convolution = node->op->is_linear && info->tensor.shape.rank == 4;
         if (to->status == QN_OK && is_convolution && info->producer >= first_node)
-            values[v] = compensate(to, node, values[v], spread);
+            values[v] = compensate(to, node, values[v], deviation);
         if (info->is_result && to->status == QN_OK)
             to->values[values[v].id]->is_result = true;
     }
 }
 
-static qn_status add_compensation(const qn_graph *from, int first_node, double spread,
+static qn_status add_compensation(const qn_graph *from, int first_node, double deviation,
                                   qn_graph **prepared, const qn_value **values) {
     qn_graph *to;
     QN_TRY(qn_copy_begin(from, &to));
     qn_value *made = qn_arena_allocate(&to->arena, (size_t)from->n_values + 1, sizeof *made);
     qn_status status = made ? QN_OK : QN_ERROR_MEMORY;
     if (status == QN_OK) {
-        copy_graph(from, first_node, spread, to, made);
+        copy_graph(from, first_node, deviation, to, made);
         qn_copy_results(to, from, made);
         status = qn_graph_finish(to);
     }
@@ -89,9 +89,9 @@ qn_sparse qn_quantise_sparse(const qn_numerics *numerics) {
 qn_status qn_quantise_prepare(qn_graph *graph, const qn_numerics *numerics, int first_node,
                               qn_graph **prepared, const qn_value **values) {
     *prepared = NULL;
-    if (!(numerics->compensation_spread > 0))
+    if (!(numerics->compensation_deviation > 0))
         return QN_OK;
-    return add_compensation(graph, first_node, numerics->compensation_spread, prepared, values);
+    return add_compensation(graph, first_node, numerics->compensation_deviation, prepared, values);
 }
 
 bool qn_quantise_fuses(const qn_numerics *numerics) {

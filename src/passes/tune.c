@@ -4,6 +4,7 @@
 #include "base/patterns.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "ops/ops.h"
 #include "passes/copy.h"
 #include "passes/head.h"
 #include "passes/layers.h"
@@ -389,7 +390,7 @@ bool qn_layer_matches(const char *patterns, const char *node_name, const char *w
 }
 
 static bool is_frozen_norm(const rewriting *r, const qn_node *node) {
-    if (!r->from->training || !node->op->with_statistics)
+    if (!r->from->training || !qn_op_twin(node->op, QN_TWIN_GIVEN_STATISTICS))
         return false;
     const qn_value_info *scale = qn_parameter_of(r->from, node->inputs[1]);
     return scale && !scale->trainable;
@@ -418,9 +419,9 @@ static void add_frozen_norm(rewriting *r, const qn_node *node, const qn_node *ru
     const qn_value inputs[] = {r->values[node->inputs[0].id], r->values[node->inputs[1].id],
                                r->values[node->inputs[2].id], r->values[running->inputs[2].id],
                                r->values[running->inputs[3].id]};
-    copy_result(
-        r, node->outputs[0],
-        qn_graph_add1(r->to, node->op->with_statistics, node->name, inputs, 5, node->attributes));
+    copy_result(r, node->outputs[0],
+                qn_graph_add1(r->to, qn_op_twin(node->op, QN_TWIN_GIVEN_STATISTICS), node->name,
+                              inputs, 5, node->attributes));
     for (int i = 0; i < 2; i++)
         r->values[running->outputs[i].id] = inputs[3 + i];
 }

@@ -114,7 +114,7 @@ qn_status qn_plan_create_as_is(const qn_allocator *allocator, const qn_graph *gr
                                const qn_machine *machine, qn_plan **plan);
 
 /* Which lanes there are, and in which of them each node of a graph runs; views have none. Values
- * that cross spaces do so by nodes that copy (plan/lanes/spread.h). */
+ * that cross spaces do so by nodes that copy (plan/lanes/partition.h). */
 typedef struct qn_assignment {
     int n_lanes, n_spaces;
     const qn_lane *lanes;   /* (n_lanes) */

@@ -265,6 +265,6 @@ void qn_executor_await_begun(const qn_executor *e) {
     qn_lane_runner_await_begun(e->lanes);
 }
 
-qn_status qn_executor_settle(qn_executor *e) {
-    return e->lanes ? qn_lane_runner_settle(e->lanes) : QN_OK;
+qn_status qn_executor_finish(qn_executor *e) {
+    return e->lanes ? qn_lane_runner_finish(e->lanes) : QN_OK;
 }

@@ -81,7 +81,7 @@ bool qn_executor_can_go_ahead(const qn_executor *executor);
  * lost, and nothing is known of the runs since the last settle. */
 qn_status qn_executor_run_ahead(qn_executor *executor, uint64_t seed, uint64_t step);
 void qn_executor_await_begun(const qn_executor *executor);
-qn_status qn_executor_settle(qn_executor *executor);
+qn_status qn_executor_finish(qn_executor *executor);
 
 /* A step of the plan as it is called: node, descriptions of its tensors. */
 const qn_call *qn_executor_get_call(const qn_executor *executor, int32_t step);

@@ -159,7 +159,7 @@ qn_status qn_lane_runner_create(const qn_allocator *allocator, const qn_plan *pl
 void qn_lane_runner_destroy(qn_lane_runner *r) {
     if (!r)
         return;
-    (void)qn_lane_runner_settle(r);
+    (void)qn_lane_runner_finish(r);
     for (int i = 0; i < QN_MAX_SPACES; i++) {
         if (r->owners[i].device)
             r->owners[i].device->release(r->owners[i].state, &r->memories[i]);
@@ -343,7 +343,7 @@ qn_status qn_lane_runner_run_ahead(qn_lane_runner *r, uint64_t seed, uint64_t st
     return qn_timeline_wait(l->timeline, from + count_to_host(l)) ? QN_OK : tell(r);
 }
 
-qn_status qn_lane_runner_settle(qn_lane_runner *r) {
+qn_status qn_lane_runner_finish(qn_lane_runner *r) {
     const uint64_t submitted = r->submitted;
     r->submitted = 0;
     if (submitted == 0 || qn_timeline_wait(r->lanes[1].timeline, submitted))

@@ -34,6 +34,6 @@ qn_status qn_lane_runner_run_ahead(qn_lane_runner *runner, uint64_t seed, uint64
 void qn_lane_runner_await_begun(const qn_lane_runner *runner);
 
 /* Waits for the end of all runs. */
-qn_status qn_lane_runner_settle(qn_lane_runner *runner);
+qn_status qn_lane_runner_finish(qn_lane_runner *runner);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include "os/heap.h"
 #include "os/os.h"
-#include "plan/lanes/spread.h"
+#include "plan/lanes/partition.h"
 #include "run/placing/comparison.h"
 #include "run/placing/within.h"
 #include "run/policy.h"
@@ -227,7 +227,8 @@ static int find_from(const qn_graph *graph, int node, const char *name) {
 }
 
 /* The node and the value of a graph that each of its spread's is; copies are none. */
-qn_status qn_engine_find_origins(const qn_graph *graph, const qn_spread *s, qn_origins *origins) {
+qn_status qn_engine_find_origins(const qn_graph *graph, const qn_partition *s,
+                                 qn_origins *origins) {
     const size_t n_nodes = (size_t)s->graph->n_nodes, n_values = (size_t)s->graph->n_values;
     int32_t *node_of = qn_arena_allocate(&s->graph->arena, n_nodes + 1, sizeof *node_of);
     int32_t *value_of = qn_arena_allocate(&s->graph->arena, n_values + 1, sizeof *value_of);
@@ -262,7 +263,7 @@ void qn_engine_fill_space_of(const qn_engine *e, const qn_graph *graph, int16_t 
 static qn_status plan(qn_engine *e, const qn_program *p, int16_t *of_nodes, int16_t *of_values,
                       qn_budget_plan *made) {
     qn_lane lanes[2];
-    qn_spread spread;
+    qn_partition partition;
     qn_engine_fill_lanes(e, lanes);
     QN_TRY(qn_engine_fill_lane_of(e, p, of_nodes));
     qn_engine_fill_space_of(e, p->graph, of_values);
@@ -271,11 +272,11 @@ static qn_status plan(qn_engine *e, const qn_program *p, int16_t *of_nodes, int1
                                   .lanes = lanes,
                                   .lane_of = of_nodes,
                                   .space_of = of_values};
-    QN_TRY(qn_spread_make(p->graph, &wanted, &spread));
-    made->graph = spread.graph;
-    QN_TRY(qn_engine_find_origins(p->graph, &spread, &made->origins));
-    return qn_plan_create_for_lanes(&e->allocator, spread.graph, &e->machine, &spread.assignment,
-                                    &made->plan);
+    QN_TRY(qn_partition_make(p->graph, &wanted, &partition));
+    made->graph = partition.graph;
+    QN_TRY(qn_engine_find_origins(p->graph, &partition, &made->origins));
+    return qn_plan_create_for_lanes(&e->allocator, partition.graph, &e->machine,
+                                    &partition.assignment, &made->plan);
 }
 
 qn_status qn_engine_plan_device(qn_engine *e, qn_program *p) {

@@ -50,8 +50,8 @@ qn_status qn_engine_plan_device(qn_engine *engine, qn_program *program);
 /* The lanes: the CPU's and the device's; the node and the value of a graph that each of its
  * spread's is (copies are none); and where a graph's values from outside lie. */
 void qn_engine_fill_lanes(const qn_engine *engine, qn_lane lanes[2]);
-struct qn_spread;
-qn_status qn_engine_find_origins(const qn_graph *graph, const struct qn_spread *spread,
+struct qn_partition;
+qn_status qn_engine_find_origins(const qn_graph *graph, const struct qn_partition *partition,
                                  qn_origins *origins);
 void qn_engine_fill_space_of(const qn_engine *engine, const qn_graph *graph, int16_t *space_of);
 

@@ -69,27 +69,14 @@ typedef struct qn_activation {
 } qn_activation;
 
 /* Functions of one operand whose derivative needs x itself, with numbers a, b, least and most. */
+#define QN_FUNCTION(NAME, onnx, flops, domain, numbers, value, slope) QN_FUNCTION_##NAME,
+#define QN_FUNCTION_BUILDER(name, NAME)
 typedef enum qn_function_kind {
-    QN_FUNCTION_LINE, /* min(max(a x + b, least), most) */
-    QN_FUNCTION_ABS,
-    QN_FUNCTION_SQRT,
-    QN_FUNCTION_RECIPROCAL, /* 1 / x */
-    QN_FUNCTION_EXP,
-    QN_FUNCTION_LOG,
-    QN_FUNCTION_ERF,
-    QN_FUNCTION_ELU,        /* b x where x > 0, else b a (e^x - 1) */
-    QN_FUNCTION_SOFTPLUS,   /* log(1 + e^x) */
-    QN_FUNCTION_HARD_SWISH, /* x min(max(a x + b, 0), 1) */
-    QN_FUNCTION_POWER,      /* x^a */
-    QN_FUNCTION_SIN,
-    QN_FUNCTION_COS,
-    QN_FUNCTION_ATAN,
-    QN_FUNCTION_SIGN, /* 1, 0 or -1; its slope, and that of the three below, is 0 */
-    QN_FUNCTION_FLOOR,
-    QN_FUNCTION_CEIL,
-    QN_FUNCTION_ROUND, /* halves to even */
+#include "tensor/functions.def"
     QN_FUNCTION_COUNT
 } qn_function_kind;
+#undef QN_FUNCTION
+#undef QN_FUNCTION_BUILDER
 
 typedef struct qn_function {
     qn_function_kind kind;

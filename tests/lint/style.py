@@ -41,7 +41,8 @@ OF_POLICIES = re.compile(r'#include "run/(?:(?:offload|timing|rehearsal)\.h|(?:c
 
 # Words that identifiers of these folders had, and the field's terms for them (docs/glossary.md).
 CLEAN = ("device", "driver", "passes", "plan", "run")
-REPLACED = {"trip": "swap_interval", "trips": "swap_intervals", "siting": "placement_problem", "moment": "fence"}
+REPLACED = {"trip": "swap_interval", "trips": "swap_intervals", "siting": "placement_problem", "moment": "fence",
+            "spread": "partition", "stretch": "segment", "way": "mode", "ways": "modes"}
 NAMES_REPLACED = re.compile(r"\b(?:\w+_)?(" + "|".join(REPLACED) + r")(?:_\w+)?\b")
 
 

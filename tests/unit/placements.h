@@ -190,7 +190,7 @@ static inline void placed_close(placed_model *m) {
 
 /* A placement at work. */
 typedef struct placed_run {
-    qn_spread spread;
+    qn_partition spread;
     qn_plan *plan;
     qn_team *team;
     void *arena, *state;

@@ -306,7 +306,7 @@ static void describe_cores(const qn_cores *cores, char *text, size_t bytes) {
 
 static void print_bounds(const comparing *c) {
     const qn_timetable_bounds *b = &c->bounds;
-    const double least = fmax(b->memory_ns, fmax(b->work_ns, b->longest_way_ns));
+    const double least = fmax(b->memory_ns, fmax(b->work_ns, b->critical_path_ns));
     printf("%-36s %9.3f %8.3f\n", "no schedule can be faster than", least * 1e-6,
            c->rows[0].ns / least);
 }
@@ -357,7 +357,7 @@ static void print_objects(const comparing *c) {
     }
     json_close_list();
     plan_json_trades(&c->trades, &c->cores);
-    json_number("longest_way_ms", c->bounds.longest_way_ns * 1e-6);
+    json_number("longest_way_ms", c->bounds.critical_path_ns * 1e-6);
     json_number("all_busy_ms", c->bounds.work_ns * 1e-6);
     json_number("memory_ms", c->bounds.memory_ns * 1e-6);
     json_end();

@@ -34,8 +34,8 @@ typedef struct found {
 /* The CPU alone, all that the device can, or as predicted for both. */
 static bool is_on_device(const found *f, int32_t node) {
     const bool can = f->choice->ns[node * 2 + 1] >= 0;
-    return can && (f->choice->chosen == QN_WAY_DEVICE ||
-                   (f->choice->chosen >= QN_WAY_BOTH && f->choice->site_of[node] > 0));
+    return can && (f->choice->chosen == QN_DEVICE_MODE_DEVICE ||
+                   (f->choice->chosen >= QN_DEVICE_MODE_BOTH && f->choice->site_of[node] > 0));
 }
 
 typedef enum reason {
@@ -78,7 +78,7 @@ static reason why_of(const found *f, int32_t node) {
         return WHY_NO_KERNEL;
     if (cost_of(f, node, on_device) <= cost_of(f, node, !on_device))
         return f->wish->prefer == QN_PREFER_TIME ? WHY_FASTER : WHY_CHEAPER;
-    return f->choice->chosen >= QN_WAY_BOTH ? WHY_COPIES : WHY_STEP;
+    return f->choice->chosen >= QN_DEVICE_MODE_BOTH ? WHY_COPIES : WHY_STEP;
 }
 
 /* ---- for people ---- */
@@ -143,10 +143,11 @@ static void print_rows(const found *f) {
     }
 }
 
-static const char *const way_words[QN_WAYS] = {"the CPU alone", "the device", "both", "pieces"};
+static const char *const way_words[QN_DEVICE_MODES] = {"the CPU alone", "the device", "both",
+                                                       "pieces"};
 
 static void print_way(const qn_device_choice *c, int way) {
-    const qn_device_way *w = &c->ways[way];
+    const qn_device_mode_cost *w = &c->modes[way];
     char joules[48] = "", copies[96] = "", predicted[48] = "";
     if (w->joules > 0)
         qn_print(joules, sizeof joules, ", %.1f mJ", w->joules * 1e3);
@@ -158,7 +159,7 @@ static void print_way(const qn_device_choice *c, int way) {
     if (w->is_measured)
         terminal_print(14, "  %-13s %.3f ms a step%s%s%s%s", way_words[way], w->ns * 1e-6,
                        predicted, joules, copies, (int)c->chosen == way ? ": chosen" : "");
-    else if (way == QN_WAY_BOTH)
+    else if (way == QN_DEVICE_MODE_BOTH)
         terminal_print(14, "  %-13s not tried: nothing better is predicted", way_words[way]);
 }
 
@@ -172,8 +173,8 @@ static void print_text(const found *f) {
     }
     terminal_print(14, "%s   %s beside the CPU, %s; a step then takes %.1f %% of the CPU's time",
                    word, c->name, c->model ? "by its model" : "measured",
-                   100 * c->ways[c->chosen].ns / c->ways[QN_WAY_CPU].ns);
-    for (int way = 0; way < QN_WAYS; way++)
+                   100 * c->modes[c->chosen].ns / c->modes[QN_DEVICE_MODE_CPU].ns);
+    for (int way = 0; way < QN_DEVICE_MODES; way++)
         print_way(c, way);
     print_rows(f);
 }
@@ -181,8 +182,8 @@ static void print_text(const found *f) {
 /* ---- JSON ---- */
 
 static void json_way(const qn_device_choice *c, int way) {
-    static const char *const names[QN_WAYS] = {"cpu", "device", "both", "pieces"};
-    const qn_device_way *w = &c->ways[way];
+    static const char *const names[QN_DEVICE_MODES] = {"cpu", "device", "both", "pieces"};
+    const qn_device_mode_cost *w = &c->modes[way];
     if (!w->is_measured && w->predicted.ns <= 0) /* nobody tried it */
         return;
     json_begin_item();
@@ -222,7 +223,7 @@ static void print_object(const found *f, const planning *p) {
     json_text("name", f->choice->name);
     json_flag("failed", f->choice->has_failed);
     json_open_list("ways");
-    for (int way = 0; way < QN_WAYS; way++)
+    for (int way = 0; way < QN_DEVICE_MODES; way++)
         json_way(f->choice, way);
     json_close_list();
     json_open_list("operations");

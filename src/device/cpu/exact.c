@@ -1,6 +1,7 @@
 /* How the CPU runs operators of exact integers (ops/integers.h). */
 #include "device/cpu/cpu.h"
 #include "ops/integers.h"
+#include "ops/shared.h"
 
 #include <math.h>
 #include <string.h>

@@ -15,14 +15,14 @@ typedef struct entry {
 } entry;
 
 /* Launches of a run from one on, up to where someone waits. */
-typedef struct stretch {
+typedef struct segment {
     int32_t first, n;
     int n_same, n_changed; /* times that it was as before; that one which was recorded was not */
     void *list;            /* the driver's; null: not recorded */
-} stretch;
+} segment;
 
 /* now[i] is the i-th launch of the run; before[i] that of the last run that came so far. */
-enum { MOST_STRETCHES = 16 };
+enum { MOST_SEGMENTS = 16 };
 
 struct qn_gpu_lists {
     const qn_allocator *allocator;
@@ -31,7 +31,7 @@ struct qn_gpu_lists {
     int32_t n_entries, first, n; /* first: of the launches that are not started, n: behind them */
     entry *now, *before;         /* (n_entries) */
     int next;                    /* the stretch that comes next */
-    stretch stretches[MOST_STRETCHES];
+    segment segments[MOST_SEGMENTS];
 };
 
 /* ---- making ---- */
@@ -53,7 +53,7 @@ qn_status qn_gpu_lists_create(const qn_allocator *allocator, qn_gpu *gpu, void *
     return qn_allocate(allocator, (size_t)l->n_entries, sizeof *l->before, &l->before);
 }
 
-static void drop(const qn_gpu_lists *l, stretch *s) {
+static void drop(const qn_gpu_lists *l, segment *s) {
     if (s->list && !qn_gpu_is_silent(l->gpu))
         l->gpu->driver->list_drop(l->gpu, s->list);
     s->list = NULL;
@@ -62,8 +62,8 @@ static void drop(const qn_gpu_lists *l, stretch *s) {
 void qn_gpu_lists_destroy(qn_gpu_lists *l) {
     if (!l)
         return;
-    for (int i = 0; i < MOST_STRETCHES; i++)
-        drop(l, &l->stretches[i]);
+    for (int i = 0; i < MOST_SEGMENTS; i++)
+        drop(l, &l->segments[i]);
     qn_release(l->allocator, l->now, (size_t)l->n_entries, sizeof *l->now);
     qn_release(l->allocator, l->before, (size_t)l->n_entries, sizeof *l->before);
     qn_release(l->allocator, l, 1, sizeof *l);
@@ -80,7 +80,7 @@ static bool is_same(const entry *a, const entry *b) {
 }
 
 /* Whether a stretch is what it was, and remembers it. */
-static bool compare(qn_gpu_lists *l, stretch *s) {
+static bool compare(qn_gpu_lists *l, segment *s) {
     bool is_as_before = s->first == l->first && s->n == l->n - l->first;
     for (int32_t i = l->first; is_as_before && i < l->n; i++)
         is_as_before = is_same(&l->now[i], &l->before[i]);
@@ -106,7 +106,7 @@ static bool start_each(const qn_gpu_lists *l) {
 }
 
 /* A driver that cannot after all is not asked again. */
-static bool record(qn_gpu_lists *l, stretch *s) {
+static bool record(qn_gpu_lists *l, segment *s) {
     const qn_gpu_driver *driver = l->gpu->driver;
     if (!driver->list_begin(l->gpu, l->stream)) {
         s->n_changed = INT32_MAX;
@@ -118,7 +118,7 @@ static bool record(qn_gpu_lists *l, stretch *s) {
     return is_good;
 }
 
-static bool start(qn_gpu_lists *l, stretch *s) {
+static bool start(qn_gpu_lists *l, segment *s) {
     enum { LEAST = 2, MOST_CHANGES = 3 };
     s->n_same = compare(l, s) ? s->n_same + 1 : 0;
     if (s->n_same == 0 && s->list) {
@@ -132,8 +132,8 @@ static bool start(qn_gpu_lists *l, stretch *s) {
 
 bool qn_gpu_lists_start(qn_gpu_lists *l) {
     bool is_good = true;
-    if (l->first < l->n && l->next < MOST_STRETCHES)
-        is_good = start(l, &l->stretches[l->next++]);
+    if (l->first < l->n && l->next < MOST_SEGMENTS)
+        is_good = start(l, &l->segments[l->next++]);
     else
         is_good = start_each(l);
     l->first = l->n;

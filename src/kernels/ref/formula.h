@@ -59,118 +59,35 @@ static inline real softplus(real x) {
     return (x < 0 ? 0 : x) + REAL_LOG1P(REAL_EXP(-size));
 }
 
+#define QN_FUNCTION_BUILDER(name, NAME)
+#define QN_FUNCTION(NAME, onnx, flops, domain, numbers, value, slope)                              \
+    case QN_FUNCTION_##NAME:                                                                       \
+        return value;
 static inline __attribute__((always_inline)) real function_of(qn_function_kind kind,
                                                               function_numbers n, real x) {
     switch (kind) {
-    case QN_FUNCTION_LINE:
-        return clamp_to(n.a * x + n.b, n.least, n.most);
-    case QN_FUNCTION_ABS:
-        return x < 0 ? -x : x;
-    case QN_FUNCTION_SQRT:
-        return REAL_SQRT(x);
-    case QN_FUNCTION_RECIPROCAL:
-        return 1 / x;
-    case QN_FUNCTION_EXP:
-        return REAL_EXP(x);
-    case QN_FUNCTION_LOG:
-        return REAL_LOG(x);
-    case QN_FUNCTION_ERF:
-        return REAL_WHOLE_ERF(x);
-    case QN_FUNCTION_ELU:
-        return n.b * (x > 0 ? x : n.a * (REAL_EXP(x) - 1));
-    case QN_FUNCTION_SOFTPLUS:
-        return softplus(x);
-    case QN_FUNCTION_HARD_SWISH:
-        return x * clamp_to(n.a * x + n.b, 0, 1);
-    case QN_FUNCTION_POWER:
-        return REAL_POW(x, n.a);
-    case QN_FUNCTION_SIN:
-        return REAL_SIN(x);
-    case QN_FUNCTION_COS:
-        return REAL_COS(x);
-    case QN_FUNCTION_ATAN:
-        return REAL_ATAN(x);
-    case QN_FUNCTION_SIGN:
-        return x > 0 ? 1 : x < 0 ? -1 : x;
-    case QN_FUNCTION_FLOOR:
-        return REAL_FLOOR(x);
-    case QN_FUNCTION_CEIL:
-        return REAL_CEIL(x);
-    case QN_FUNCTION_ROUND:
-        return REAL_ROUND(x);
+#include "tensor/functions.def"
     case QN_FUNCTION_COUNT:
         break;
     }
     return x;
 }
 
+#undef QN_FUNCTION
+#define QN_FUNCTION(NAME, onnx, flops, domain, numbers, value, slope)                              \
+    case QN_FUNCTION_##NAME:                                                                       \
+        return slope;
 static inline __attribute__((always_inline)) real slope_of(qn_function_kind kind,
                                                            function_numbers n, real x) {
     const real line = n.a * x + n.b;
     switch (kind) {
-    case QN_FUNCTION_LINE:
-        return ((line >= n.least) & (line <= n.most)) ? n.a : 0;
-    case QN_FUNCTION_ABS:
-        return x > 0 ? 1 : x < 0 ? -1 : 0;
-    case QN_FUNCTION_SQRT:
-        return (real)0.5 / REAL_SQRT(x);
-    case QN_FUNCTION_RECIPROCAL:
-        return -1 / (x * x);
-    case QN_FUNCTION_EXP:
-        return REAL_EXP(x);
-    case QN_FUNCTION_LOG:
-        return 1 / x;
-    case QN_FUNCTION_ERF:
-        return (real)1.12837916709551257390 * REAL_EXP(-(x * x));
-    case QN_FUNCTION_ELU:
-        return n.b * (x > 0 ? 1 : n.a * REAL_EXP(x));
-    case QN_FUNCTION_SOFTPLUS:
-        return 1 / (1 + REAL_EXP(-x));
-    case QN_FUNCTION_HARD_SWISH:
-        return line <= 0 ? 0 : line >= 1 ? 1 : line + n.a * x;
-    case QN_FUNCTION_POWER:
-        return n.a * REAL_POW(x, n.a - 1);
-    case QN_FUNCTION_SIN:
-        return REAL_COS(x);
-    case QN_FUNCTION_COS:
-        return -REAL_SIN(x);
-    case QN_FUNCTION_ATAN:
-        return 1 / (1 + x * x);
-    case QN_FUNCTION_SIGN:
-    case QN_FUNCTION_FLOOR:
-    case QN_FUNCTION_CEIL:
-    case QN_FUNCTION_ROUND:
-        return 0;
+#include "tensor/functions.def"
     case QN_FUNCTION_COUNT:
         break;
     }
     return 1;
 }
-
-/* Calls a loop with each kind as a constant. */
-#define FOR_FUNCTION(kind, LOOP)                                                                   \
-    switch (kind) {                                                                                \
-        LOOP(QN_FUNCTION_LINE);                                                                    \
-        LOOP(QN_FUNCTION_ABS);                                                                     \
-        LOOP(QN_FUNCTION_SQRT);                                                                    \
-        LOOP(QN_FUNCTION_RECIPROCAL);                                                              \
-        LOOP(QN_FUNCTION_EXP);                                                                     \
-        LOOP(QN_FUNCTION_LOG);                                                                     \
-        LOOP(QN_FUNCTION_ERF);                                                                     \
-        LOOP(QN_FUNCTION_ELU);                                                                     \
-        LOOP(QN_FUNCTION_SOFTPLUS);                                                                \
-        LOOP(QN_FUNCTION_HARD_SWISH);                                                              \
-        LOOP(QN_FUNCTION_POWER);                                                                   \
-        LOOP(QN_FUNCTION_SIN);                                                                     \
-        LOOP(QN_FUNCTION_COS);                                                                     \
-        LOOP(QN_FUNCTION_ATAN);                                                                    \
-        LOOP(QN_FUNCTION_SIGN);                                                                    \
-        LOOP(QN_FUNCTION_FLOOR);                                                                   \
-        LOOP(QN_FUNCTION_CEIL);                                                                    \
-        LOOP(QN_FUNCTION_ROUND);                                                                   \
-    case QN_FUNCTION_COUNT:                                                                        \
-        break;                                                                                     \
-    }
+#undef QN_FUNCTION
 
 typedef struct function_context {
     qn_function function;
@@ -183,16 +100,21 @@ typedef struct function_context {
 static void function_block(const qn_function *function, const real *x, const real *dy, real *y) {
     const function_numbers numbers = {(real)function->a, (real)function->b, (real)function->least,
                                       (real)function->most};
-#define LOOP(KIND)                                                                                 \
-    case KIND:                                                                                     \
+#define QN_FUNCTION(NAME, onnx, flops, domain, numbers_, value, slope)                             \
+    case QN_FUNCTION_##NAME:                                                                       \
         if (dy) {                                                                                  \
-            BLOCK_LOOP y[i] = dy[i] * slope_of(KIND, numbers, x[i]);                               \
+            BLOCK_LOOP y[i] = dy[i] * slope_of(QN_FUNCTION_##NAME, numbers, x[i]);                 \
         } else {                                                                                   \
-            BLOCK_LOOP y[i] = function_of(KIND, numbers, x[i]);                                    \
+            BLOCK_LOOP y[i] = function_of(QN_FUNCTION_##NAME, numbers, x[i]);                      \
         }                                                                                          \
-        break
-    FOR_FUNCTION(function->kind, LOOP)
-#undef LOOP
+        break;
+    switch (function->kind) {
+#include "tensor/functions.def"
+    case QN_FUNCTION_COUNT:
+        break;
+    }
+#undef QN_FUNCTION
+#undef QN_FUNCTION_BUILDER
 }
 
 static void function_task(void *context, int64_t begin, int64_t end, int thread) {

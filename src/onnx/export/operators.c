@@ -1,6 +1,7 @@
 /* How nodes of the graph are written as nodes of ONNX, an operator a row of the list at the end.
  * What ONNX has no operator for is written as several, of which the last has the node's name. */
 #include "onnx/export/export.h"
+#include "ops/ops.h"
 #include "quern/ops.h"
 #include "tensor/tensor.h"
 
@@ -138,16 +139,6 @@ static void write_line(qn_onnx_exporter *e, const qn_node *node, const qn_functi
 }
 
 static void write_function(qn_onnx_exporter *e, const qn_node *node) {
-    static const char *const types[QN_FUNCTION_COUNT] = {
-        [QN_FUNCTION_ABS] = "Abs",           [QN_FUNCTION_SQRT] = "Sqrt",
-        [QN_FUNCTION_EXP] = "Exp",           [QN_FUNCTION_RECIPROCAL] = "Reciprocal",
-        [QN_FUNCTION_LOG] = "Log",           [QN_FUNCTION_ERF] = "Erf",
-        [QN_FUNCTION_SOFTPLUS] = "Softplus", [QN_FUNCTION_HARD_SWISH] = "HardSwish",
-        [QN_FUNCTION_SIN] = "Sin",           [QN_FUNCTION_COS] = "Cos",
-        [QN_FUNCTION_ATAN] = "Atan",         [QN_FUNCTION_SIGN] = "Sign",
-        [QN_FUNCTION_FLOOR] = "Floor",       [QN_FUNCTION_CEIL] = "Ceil",
-        [QN_FUNCTION_ROUND] = "Round",
-    };
     const qn_function *f = node->attributes;
     const qn_onnx_order order = qn_onnx_order_of(e, node->inputs[0]);
     if (f->kind == QN_FUNCTION_LINE && f->least == 0 && f->most == 1) {
@@ -163,8 +154,10 @@ static void write_function(qn_onnx_exporter *e, const qn_node *node) {
         qn_onnx_put_float(e, to, "alpha", f->a);
         if (f->b != 1)
             qn_onnx_put_float(e, to, "gamma", f->b);
+    } else if (qn_function_onnx(f->kind)) {
+        put(e, node, qn_function_onnx(f->kind), 1, order);
     } else {
-        put(e, node, types[f->kind], 1, order);
+        qn_onnx_export_fail(e, QN_ERROR_UNSUPPORTED, "nothing in ONNX is written for a function");
     }
 }
 

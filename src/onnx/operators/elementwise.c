@@ -36,27 +36,16 @@ static qn_status give_function(qn_onnx_call *call, qn_function f) {
 }
 
 static qn_status build_function(qn_onnx_call *call) {
-    static const struct {
-        const char *type;
-        qn_function_kind kind;
-    } all[] = {{"Abs", QN_FUNCTION_ABS},           {"Sqrt", QN_FUNCTION_SQRT},
-               {"Exp", QN_FUNCTION_EXP},           {"Log", QN_FUNCTION_LOG},
-               {"Erf", QN_FUNCTION_ERF},           {"Reciprocal", QN_FUNCTION_RECIPROCAL},
-               {"Elu", QN_FUNCTION_ELU},           {"Selu", QN_FUNCTION_ELU},
-               {"Softplus", QN_FUNCTION_SOFTPLUS}, {"HardSwish", QN_FUNCTION_HARD_SWISH},
-               {"Sin", QN_FUNCTION_SIN},           {"Cos", QN_FUNCTION_COS},
-               {"Atan", QN_FUNCTION_ATAN},         {"Sign", QN_FUNCTION_SIGN},
-               {"Floor", QN_FUNCTION_FLOOR},       {"Ceil", QN_FUNCTION_CEIL},
-               {"Round", QN_FUNCTION_ROUND}};
     qn_function f = line;
     const char *type = call->node->type;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (strcmp(type, all[i].type) == 0)
-            f.kind = all[i].kind;
+    const bool is_selu = strcmp(type, "Selu") == 0;
+    for (qn_function_kind kind = 0; kind < QN_FUNCTION_COUNT; kind++) {
+        const char *own = qn_function_onnx(kind);
+        if (own && strcmp(is_selu ? "Elu" : type, own) == 0)
+            f.kind = kind;
     }
     if (f.kind == QN_FUNCTION_ELU) {
         /* Of selu: Klambauer et al. 2017, equation 14. */
-        const bool is_selu = strcmp(type, "Selu") == 0;
         const double alpha = is_selu ? 1.6732632423543772848 : 1, gamma = 1.0507009873554804934;
         f.a = meant(qn_onnx_float(call, "alpha", alpha), alpha);
         f.b = is_selu ? meant(qn_onnx_float(call, "gamma", gamma), gamma) : 1;

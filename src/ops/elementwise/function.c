@@ -1,8 +1,32 @@
 /* y = f(x) elementwise, for functions whose derivative needs x, which is therefore kept. An
- * attribute selects the function and its coefficients (kernels.h: qn_function). */
+ * attribute selects the function and its coefficients; functions.def has a row for each. */
 #include "ops/shared.h"
 
 #include <math.h>
+
+/* Where the gradient check samples x. */
+typedef enum domain { ANY, POSITIVE, BETWEEN } domain;
+
+typedef struct row {
+    const char *onnx;
+    int flops;
+    domain domain;
+    double a, b, least, most; /* of the gradient check */
+} row;
+
+#define UNPACK(a, b, least, most) a, b, least, most
+#define QN_FUNCTION(NAME, onnx, flops, domain, numbers, value, slope)                              \
+    [QN_FUNCTION_##NAME] = {onnx, flops, domain, UNPACK numbers},
+#define QN_FUNCTION_BUILDER(name, NAME)
+static const row rows[] = {
+#include "tensor/functions.def"
+};
+#undef QN_FUNCTION
+#undef QN_FUNCTION_BUILDER
+
+const char *qn_function_onnx(qn_function_kind kind) {
+    return rows[kind].onnx;
+}
 
 static const qn_attribute function_fields[] = {
     QN_FIELD(qn_function, QN_ATTRIBUTE_INT, kind),
@@ -24,7 +48,7 @@ static qn_cost function_cost(const void *attributes, const qn_tensor *inputs,
                              const qn_tensor *outputs) {
     const qn_function *f = attributes;
     (void)inputs;
-    return qn_cost_elements(f->kind <= QN_FUNCTION_RECIPROCAL ? 2 : 8, outputs);
+    return qn_cost_elements(rows[f->kind].flops, outputs);
 }
 
 /* A line without ends has the same slope everywhere: x need not be kept. */
@@ -41,38 +65,21 @@ static void function_gradient(qn_graph *graph, const qn_gradient *gradient) {
                         (qn_value[]){node->inputs[0], gradient->outputs[0]}, 2, node->attributes);
 }
 
-/* Of x, but for those that must be above 0, which get 1 + 0.4 x. */
+/* Of x, but for those that must be above 0, which get 1 + 0.4 x; the last: a line without ends. */
 static qn_value function_sample(qn_graph *graph, int variant) {
-    static const qn_function all[] = {{QN_FUNCTION_LINE, 1.7, 0.3, -0.5, 1.1},
-                                      {QN_FUNCTION_ABS, 0, 0, 0, 0},
-                                      {QN_FUNCTION_SQRT, 0, 0, 0, 0},
-                                      {QN_FUNCTION_RECIPROCAL, 0, 0, 0, 0},
-                                      {QN_FUNCTION_EXP, 0, 0, 0, 0},
-                                      {QN_FUNCTION_LOG, 0, 0, 0, 0},
-                                      {QN_FUNCTION_ERF, 0, 0, 0, 0},
-                                      {QN_FUNCTION_ELU, 0.7, 1.3, 0, 0},
-                                      {QN_FUNCTION_SOFTPLUS, 0, 0, 0, 0},
-                                      {QN_FUNCTION_HARD_SWISH, 0.8, 0.5, 0, 0},
-                                      {QN_FUNCTION_POWER, 2.3, 0, 0, 0},
-                                      {QN_FUNCTION_SIN, 0, 0, 0, 0},
-                                      {QN_FUNCTION_COS, 0, 0, 0, 0},
-                                      {QN_FUNCTION_ATAN, 0, 0, 0, 0},
-                                      {QN_FUNCTION_SIGN, 0, 0, 0, 0},
-                                      {QN_FUNCTION_FLOOR, 0, 0, 0, 0},
-                                      {QN_FUNCTION_CEIL, 0, 0, 0, 0},
-                                      {QN_FUNCTION_ROUND, 0, 0, 0, 0},
-                                      {QN_FUNCTION_LINE, 1.7, 0.3, -INFINITY, INFINITY}};
     const qn_shape shape = variant % 2 ? QN_SHAPE(3, 5, 7) : QN_SHAPE(37);
     qn_value x = qn_sample_parameter(graph, "x", shape, 2);
-    const qn_function_kind kind = all[variant].kind;
-    if (kind == QN_FUNCTION_SQRT || kind == QN_FUNCTION_RECIPROCAL || kind == QN_FUNCTION_LOG ||
-        kind == QN_FUNCTION_POWER)
+    const bool is_endless = variant == QN_FUNCTION_COUNT;
+    const row *r = &rows[is_endless ? QN_FUNCTION_LINE : variant];
+    const qn_function f = {is_endless ? QN_FUNCTION_LINE : (qn_function_kind)variant, r->a, r->b,
+                           is_endless ? -INFINITY : r->least, is_endless ? INFINITY : r->most};
+    if (r->domain == POSITIVE)
         x = qn_op_function(graph, "positive", x,
                            (qn_function){QN_FUNCTION_LINE, 0.4, 1, -100, 100});
-    if (kind >= QN_FUNCTION_SIGN && kind < QN_FUNCTION_COUNT) /* away from where they jump */
+    if (r->domain == BETWEEN) /* away from where they jump */
         x = qn_op_function(graph, "between", x,
                            (qn_function){QN_FUNCTION_LINE, 0.1, 0.3, 0.05, 0.45});
-    return qn_op_function(graph, "y", x, all[variant]);
+    return qn_op_function(graph, "y", x, f);
 }
 
 const qn_op qn_op_function_forward = {
@@ -92,6 +99,15 @@ const qn_op qn_op_function_forward = {
 qn_value qn_op_function(qn_graph *graph, const char *name, qn_value x, qn_function function) {
     return qn_graph_add1(graph, &qn_op_function_forward, name, &x, 1, &function);
 }
+
+#define QN_FUNCTION(NAME, onnx, flops, domain, numbers, value, slope)
+#define QN_FUNCTION_BUILDER(id, NAME)                                                              \
+    qn_value qn_##id(qn_graph *graph, const char *name, qn_value x) {                              \
+        return qn_op_function(graph, name, x, (qn_function){.kind = QN_FUNCTION_##NAME});          \
+    }
+#include "tensor/functions.def"
+#undef QN_FUNCTION
+#undef QN_FUNCTION_BUILDER
 
 /* ---- gradient: dx from x and dy ---- */
 

@@ -107,7 +107,6 @@ const qn_op qn_op_softmax_cross_entropy_backward = {
     .min_inputs = 3,
     .max_inputs = 3,
     .any_type_inputs = 1 << 1,
-    .in_integers = &qn_op_integer_cross_entropy,
     .infer = backward_infer,
     .cost = backward_cost,
     .in_place = 1 << 0,

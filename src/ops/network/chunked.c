@@ -162,7 +162,7 @@ qn_value qn_op_chunked(qn_graph *graph, const char *name, const qn_op *product,
         conv2d_attributes conv2d;
         backward_attributes backward;
     } all;
-    const qn_op *twin = product->chunked;
+    const qn_op *twin = qn_op_twin(product, QN_TWIN_LOW_PRECISION);
     memset(&all, 0, sizeof all);
     if (product->attributes_bytes > 0)
         memcpy(&all, attributes, product->attributes_bytes);

@@ -83,8 +83,6 @@ const qn_op qn_op_linear = {
     .trains_parts = true,
     .infer = linear_infer,
     .gradient = linear_gradient,
-    .rescaled = &qn_op_rescaled_linear,
-    .chunked = &qn_op_chunked_linear,
     .cost = linear_cost,
     .n_samples = 3,
     .sample = linear_sample,
@@ -121,8 +119,6 @@ const qn_op qn_op_linear_backward_data = {
     .max_inputs = 2,
     .any_type_inputs = QN_PRODUCT_INPUTS,
     .infer = data_infer,
-    .rescaled = &qn_op_rescaled_linear_backward_data,
-    .chunked = &qn_op_chunked_linear_backward_data,
     .cost = data_cost,
 };
 
@@ -155,8 +151,6 @@ const qn_op qn_op_linear_backward_weight = {
     .max_inputs = 3,
     .any_type_inputs = QN_PRODUCT_INPUTS,
     .infer = weight_infer,
-    .rescaled = &qn_op_rescaled_linear_backward_weight,
-    .chunked = &qn_op_chunked_linear_backward_weight,
     .cost = weight_cost,
     .in_place = 1 << 2,
 };

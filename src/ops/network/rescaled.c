@@ -232,7 +232,7 @@ const qn_node *qn_op_rescaled(qn_graph *graph, const char *name, const qn_op *pr
         conv2d_attributes conv2d;
         backward_attributes backward;
     } all;
-    const qn_op *twin = product->rescaled;
+    const qn_op *twin = qn_op_twin(product, QN_TWIN_REQUANTISED);
     const qn_value inputs[] = {operands[0], operands[1], kept};
     memset(&all, 0, sizeof all);
     if (product->attributes_bytes > 0)

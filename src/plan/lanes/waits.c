@@ -16,7 +16,7 @@ typedef struct waiting {
     int32_t *last_read; /* (n_values, n_lanes): last step that reads it, or -1 */
     int32_t *need;      /* (n_lanes): step that has to be waited for, or -1 */
     int32_t *last;      /* (n_lanes): last step of it, or that uses it as a core, or -1 */
-    int32_t *settled;   /* (n_lanes): last step of it that all behind wait for, or -1 */
+    int32_t *awaited;   /* (n_lanes): last step of it that all behind wait for, or -1 */
 } waiting;
 
 static void need(const waiting *w, int32_t step) {
@@ -43,25 +43,25 @@ static void need_all_that_can_be_lost(const waiting *w) {
 }
 
 /* Nodes that wait, from one on up to a step's: what they wait for is before all behind them. */
-static void settle(const waiting *w, int32_t *node, int32_t end) {
+static void note_waits(const waiting *w, int32_t *node, int32_t end) {
     for (; *node < end; ++*node) {
         const qn_node *wait = w->graph->nodes[*node];
         if (!wait->op->is_wait)
             continue;
         const int32_t maker = w->graph->values[wait->inputs[0].id]->producer;
         const int32_t step = maker < 0 ? -1 : w->step_of[maker];
-        int32_t *settled = step < 0 ? NULL : &w->settled[w->plan->steps[step].lane];
-        if (settled && step > *settled)
-            *settled = step;
+        int32_t *awaited = step < 0 ? NULL : &w->awaited[w->plan->steps[step].lane];
+        if (awaited && step > *awaited)
+            *awaited = step;
     }
 }
 
 /* The first steps, on which all that come are behind. */
-static void settle_first(waiting *w, int32_t step) {
+static void note_first_wait(waiting *w, int32_t step) {
     const int32_t n = w->behind && w->behind[step] < step ? w->behind[step] : w->n_behind;
     for (; w->n_behind < n; w->n_behind++) {
-        int32_t *settled = &w->settled[w->plan->steps[w->n_behind].lane];
-        *settled = w->n_behind > *settled ? w->n_behind : *settled;
+        int32_t *awaited = &w->awaited[w->plan->steps[w->n_behind].lane];
+        *awaited = w->n_behind > *awaited ? w->n_behind : *awaited;
     }
 }
 
@@ -81,7 +81,7 @@ static void need_cores(const waiting *w, int32_t step) {
 static void find_needs(const waiting *w, int32_t step) {
     const qn_node *node = w->graph->nodes[w->plan->steps[step].node];
     for (int i = 0; i < w->plan->lanes->n_lanes; i++)
-        w->need[i] = w->settled[i];
+        w->need[i] = w->awaited[i];
     if (w->plan->lanes->lanes[w->plan->steps[step].lane].in_turn && w->last[0] >= 0)
         need(w, w->last[0]);
     need_cores(w, step);
@@ -134,12 +134,12 @@ static qn_status fill(waiting *w) {
     memset(w->last_read, -1, (size_t)w->graph->n_values * n_lanes * sizeof *w->last_read);
     int32_t node = 0;
     for (size_t i = 0; i < n_lanes; i++)
-        w->last[i] = w->settled[i] = -1;
+        w->last[i] = w->awaited[i] = -1;
     for (int32_t s = 0; s < w->plan->n_steps; s++) {
         const int lane = w->plan->steps[s].lane;
         qn_clocks_begin(&w->clocks, s, lane);
-        settle(w, &node, w->plan->steps[s].node);
-        settle_first(w, s);
+        note_waits(w, &node, w->plan->steps[s].node);
+        note_first_wait(w, s);
         find_needs(w, s);
         QN_TRY(add_waits(w, s));
         w->step_of[w->plan->steps[s].node] = s;
@@ -163,7 +163,7 @@ static qn_status find_waits(qn_plan *plan, const qn_graph *graph, const int32_t 
         status = qn_allocate(a, 3 * n_lanes, sizeof *w.need, &w.need);
     if (status == QN_OK) {
         w.last = w.need + n_lanes;
-        w.settled = w.last + n_lanes;
+        w.awaited = w.last + n_lanes;
         status = fill(&w);
     }
     qn_release(a, w.step_of, n_nodes, sizeof *w.step_of);

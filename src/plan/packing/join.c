@@ -246,7 +246,7 @@ static bool is_least(const group groups[2], const uint32_t sets[2]) {
 }
 
 /* Logarithm of the ways to take k of n. */
-static double log_ways(const qn_joining *j, int32_t n, int32_t k) {
+static double log_arrangements(const qn_joining *j, int32_t n, int32_t k) {
     return j->log_factorials[n] - j->log_factorials[k] - j->log_factorials[n - k];
 }
 
@@ -263,7 +263,8 @@ static void rate(qn_joining *j, const int32_t n[2], const group groups[2], const
                  size_t bytes, qn_join *best) {
     const int32_t parts[2] = {__builtin_popcount(sets[0]), __builtin_popcount(sets[1])};
     const double score =
-        log_ways(j, n[0], parts[0]) + log_ways(j, n[1], parts[1]) - log((double)bytes) +
+        log_arrangements(j, n[0], parts[0]) + log_arrangements(j, n[1], parts[1]) -
+        log((double)bytes) +
         noise_of(j, &j->pieces[groups[0].pieces[0]], &j->pieces[groups[1].pieces[0]], bytes);
     if (score >= best->score || !is_least(groups, sets))
         return;
@@ -347,8 +348,8 @@ static meeting find_meeting(const qn_joining *j, const qn_pinwheel *w, const sum
         if (x->bytes > bytes)
             continue;
         const int parts = __builtin_popcount(middle->set) + __builtin_popcount(y->set);
-        double score = log_ways(j, n_alone, __builtin_popcount(x->set)) +
-                       log_ways(j, n_others, parts) - log((double)bytes);
+        double score = log_arrangements(j, n_alone, __builtin_popcount(x->set)) +
+                       log_arrangements(j, n_others, parts) - log((double)bytes);
         if (line == 0)
             score += noise_of(j, &j->pieces[w->groups[LEFT].pieces[0]],
                               &j->pieces[w->groups[TOP].pieces[0]], bytes);

@@ -26,7 +26,7 @@ static void take_best(choosing *c) {
 }
 
 /* Moves the free nodes of a stretch to a site; whether that is better. */
-static bool try_stretch(choosing *c, size_t first, size_t length, int16_t site) {
+static bool try_segment(choosing *c, size_t first, size_t length, int16_t site) {
     bool changes = false;
     memcpy(c->trial, c->now, c->n_nodes * sizeof *c->trial);
     for (size_t n = first; n < first + length && n < c->n_nodes; n++) {
@@ -52,7 +52,7 @@ static bool improve_by(choosing *c, size_t length) {
     bool is_better = false;
     for (size_t first = 0; first < c->n_nodes; first += step) {
         for (int site = 0; site < c->t.problem->n_sites; site++)
-            is_better |= try_stretch(c, first, length, (int16_t)site);
+            is_better |= try_segment(c, first, length, (int16_t)site);
     }
     return is_better;
 }
@@ -67,7 +67,7 @@ static bool improve_pair(choosing *c, size_t a, size_t b) {
             !qn_placement_allows(c->t.problem, (int32_t)a, site))
             continue;
         c->now[a] = site;
-        if (try_stretch(c, b, 1, (int16_t)(i % n)))
+        if (try_segment(c, b, 1, (int16_t)(i % n)))
             return true;
         c->now[a] = before;
     }
@@ -175,13 +175,13 @@ static void try_all(choosing *c) {
     }
 }
 
-static qn_status check_ways(const choosing *c) {
-    double ways = 1;
+static qn_status check_count(const choosing *c) {
+    double n_placements = 1;
     for (size_t n = 0; n < c->n_nodes; n++) {
         if (qn_trial_sites_is_free(&c->t, (int32_t)n))
-            ways *= c->t.problem->n_sites;
+            n_placements *= c->t.problem->n_sites;
     }
-    if (ways <= 1 << 20)
+    if (n_placements <= 1 << 20)
         return QN_OK;
     return qn_fail(QN_ERROR_UNSUPPORTED, "too many ways to place %zu nodes to try all of them",
                    c->n_nodes);
@@ -235,7 +235,7 @@ qn_status qn_placement_optimum(const qn_allocator *allocator, const qn_placement
                                qn_prefer prefer, int16_t *site_of, qn_placement_result *result) {
     choosing c;
     QN_TRY(init(&c, allocator, problem, prefer));
-    const qn_status status = check_ways(&c);
+    const qn_status status = check_count(&c);
     if (status != QN_OK) {
         deinit(&c);
         return status;

@@ -27,7 +27,7 @@ static double count_cores(const qn_curve *curve, const qn_cores *cores) {
     return sum;
 }
 
-static double longest_way_ns(const qn_tasks *t, const qn_cores *cores, double *ends) {
+static double critical_path_ns(const qn_tasks *t, const qn_cores *cores, double *ends) {
     double longest = 0;
     for (int32_t i = 0; i < t->n; i++) {
         double begin = 0;
@@ -44,7 +44,7 @@ qn_status qn_timetable_bound(const qn_tasks *t, const qn_cores *cores,
     const size_t n = (size_t)t->n + 1;
     double *ends = NULL;
     QN_TRY(qn_allocate(t->allocator, n, sizeof *ends, &ends));
-    *bounds = (qn_timetable_bounds){.longest_way_ns = longest_way_ns(t, cores, ends)};
+    *bounds = (qn_timetable_bounds){.critical_path_ns = critical_path_ns(t, cores, ends)};
     qn_release(t->allocator, ends, n, sizeof *ends);
     for (int32_t i = 0; i < t->n; i++) {
         const qn_curve *curve = &t->curves[i];

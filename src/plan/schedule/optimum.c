@@ -9,7 +9,7 @@ typedef struct searching {
     const qn_tasks *tasks;
     const qn_cores *cores;
     double least[QN_OPTIMUM_TASKS][2]; /* time of a task, and of a core for it, at least */
-    double way_ns[QN_OPTIMUM_TASKS];   /* from its begin to the end of all, at least */
+    double path_ns[QN_OPTIMUM_TASKS];  /* from its begin to the end of all, at least */
     qn_turn turns[QN_OPTIMUM_TASKS], best[QN_OPTIMUM_TASKS];
     double best_ns;
     int64_t n_nodes;
@@ -35,8 +35,8 @@ static void fill_least(searching *s) {
             }
         }
         for (int32_t e = after->first[i]; e < after->first[i + 1]; e++)
-            rest = s->way_ns[after->tasks[e]] > rest ? s->way_ns[after->tasks[e]] : rest;
-        s->way_ns[i] = rest + s->least[i][0];
+            rest = s->path_ns[after->tasks[e]] > rest ? s->path_ns[after->tasks[e]] : rest;
+        s->path_ns[i] = rest + s->least[i][0];
     }
 }
 
@@ -65,8 +65,8 @@ static double bound(const searching *s, const state *at) {
         if (at->done >> i & 1)
             continue;
         work += s->least[i][1];
-        if (is_ready(s, at, i, &ready_ns) && ready_ns + s->way_ns[i] > most)
-            most = ready_ns + s->way_ns[i];
+        if (is_ready(s, at, i, &ready_ns) && ready_ns + s->path_ns[i] > most)
+            most = ready_ns + s->path_ns[i];
     }
     return work / s->cores->n > most ? work / s->cores->n : most;
 }

@@ -68,9 +68,9 @@ qn_status qn_timetable_optimum(const qn_tasks *tasks, const qn_cores *cores,
 
 /* No schedule takes less than any of these. */
 typedef struct qn_timetable_bounds {
-    double longest_way_ns; /* each at its fastest width */
-    double work_ns;        /* all cores always busy, no threads to pay for */
-    double memory_ns;      /* all bytes that are not in caches, by the memory */
+    double critical_path_ns; /* each at its fastest width */
+    double work_ns;          /* all cores always busy, no threads to pay for */
+    double memory_ns;        /* all bytes that are not in caches, by the memory */
 } qn_timetable_bounds;
 
 qn_status qn_timetable_bound(const qn_tasks *tasks, const qn_cores *cores,

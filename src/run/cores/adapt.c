@@ -42,27 +42,28 @@ static const double hopeless[] = {1.5, 1.25};
 /* What the median must be shorter by: at first; later, when rounds are few. */
 static const double least_gain = 1.01, least_later_gain = 1.03;
 
-int qn_cores_threads(const qn_core_plans *c, int way) {
-    const int n = way < QN_CORES_FEWER ? c->n_threads : c->n_threads >> (way - QN_CORES_FEWER + 1);
+int qn_cores_threads(const qn_core_plans *c, int mode) {
+    const int n =
+        mode < QN_CORES_FEWER ? c->n_threads : c->n_threads >> (mode - QN_CORES_FEWER + 1);
     return n < 1 ? 1 : n;
 }
 
-static int count_ways(const qn_core_plans *c) {
+static int count_modes(const qn_core_plans *c) {
     int n = QN_CORES_FEWER;
-    for (int threads = c->n_threads / 2; threads > 0 && n < QN_CORES_WAYS; threads /= 2)
+    for (int threads = c->n_threads / 2; threads > 0 && n < QN_CORES_MODES; threads /= 2)
         n++;
     return n;
 }
 
-static bool is_live(const qn_core_plans *c, int way) {
-    return (way != QN_CORES_BESIDE || c->other_plan) && !c->adapting.ways[way].is_out;
+static bool is_live(const qn_core_plans *c, int mode) {
+    return (mode != QN_CORES_BESIDE || c->other_plan) && !c->adapting.modes[mode].is_out;
 }
 
 /* The first way from one on that is in the trial, or the number of ways. */
-static int next_live(const qn_core_plans *c, int way) {
-    while (way < count_ways(c) && !is_live(c, way))
-        way++;
-    return way;
+static int next_live(const qn_core_plans *c, int mode) {
+    while (mode < count_modes(c) && !is_live(c, mode))
+        mode++;
+    return mode;
 }
 
 /* Lanes wait for one another, so that side by side a step is held up by every thread whose core
@@ -76,21 +77,21 @@ static void begin_trial(qn_core_plans *c, int n_rounds, int n_warm) {
     a->is_long = false;
     a->n_rounds = n_rounds;
     a->n_warm = n_warm;
-    for (int way = 0; way < QN_CORES_WAYS; way++)
-        a->ways[way] = (qn_core_way){0};
-    a->ways[QN_CORES_BESIDE].is_out = a->is_slow;
-    a->way = next_live(c, 0);
+    for (int mode = 0; mode < QN_CORES_MODES; mode++)
+        a->modes[mode] = (qn_core_mode){0};
+    a->modes[QN_CORES_BESIDE].is_out = a->is_slow;
+    a->mode = next_live(c, 0);
 }
 
 /* Cores take their watts until an operation of theirs ends, as threads that wait for it turn; side
  * by side, as long as the schedule has them work. */
-static double watts_of(const qn_core_plans *c, int way, const qn_core_wish *wish) {
+static double watts_of(const qn_core_plans *c, int mode, const qn_core_wish *wish) {
     const qn_timetable *s = &c->schedule;
     if (wish->core_watts <= 0)
         return 0;
-    if (way == QN_CORES_BESIDE)
+    if (mode == QN_CORES_BESIDE)
         return s->ns > 0 && !c->is_cached ? s->joules / (s->ns * 1e-9) : 0;
-    return wish->idle_watts + qn_cores_threads(c, way) * wish->core_watts;
+    return wish->idle_watts + qn_cores_threads(c, mode) * wish->core_watts;
 }
 
 /* Energy is watts times time; energy times time is least where time times the root of watts is. */
@@ -103,9 +104,9 @@ static double weight_of(qn_prefer prefer, double watts) {
 void qn_cores_begin_trials(qn_core_plans *c, const qn_core_wish *wish) {
     qn_core_adapting *a = &c->adapting;
     *a = (qn_core_adapting){.kept = QN_CORES_ALL, .is_first = true, .rest = REST, .every = EVERY};
-    for (int way = 0; way < QN_CORES_WAYS; way++) {
-        a->watts[way] = watts_of(c, way, wish);
-        a->weight[way] = weight_of(wish->prefer, a->watts[way]);
+    for (int mode = 0; mode < QN_CORES_MODES; mode++) {
+        a->watts[mode] = watts_of(c, mode, wish);
+        a->weight[mode] = weight_of(wish->prefer, a->watts[mode]);
     }
     begin_trial(c, SHORT_ROUNDS, WARM_ROUNDS);
 }
@@ -117,7 +118,7 @@ static int compare(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-static double median(const qn_core_way *w) {
+static double median(const qn_core_mode *w) {
     double sorted[QN_CORES_ROUNDS];
     for (int i = 0; i < w->n; i++)
         sorted[i] = w->rounds_ns[i];
@@ -126,17 +127,18 @@ static double median(const qn_core_way *w) {
 }
 
 /* What is to be least. */
-static double cost(const qn_core_adapting *a, int way) {
-    return median(&a->ways[way]) * a->weight[way];
+static double cost(const qn_core_adapting *a, int mode) {
+    return median(&a->modes[mode]) * a->weight[mode];
 }
 
 /* Rounds that both were in, in which one was better; *gain: how many times in the median round. */
-static int count_won(const qn_core_adapting *a, int way, int than, int *n, double *gain) {
-    const qn_core_way *x = &a->ways[way], *y = &a->ways[than];
-    qn_core_way gains = {.n = x->n < y->n ? x->n : y->n};
+static int count_won(const qn_core_adapting *a, int mode, int than, int *n, double *gain) {
+    const qn_core_mode *x = &a->modes[mode], *y = &a->modes[than];
+    qn_core_mode gains = {.n = x->n < y->n ? x->n : y->n};
     int n_won = 0;
     for (int i = 0; i < gains.n; i++) {
-        gains.rounds_ns[i] = y->rounds_ns[i] * a->weight[than] / (x->rounds_ns[i] * a->weight[way]);
+        gains.rounds_ns[i] =
+            y->rounds_ns[i] * a->weight[than] / (x->rounds_ns[i] * a->weight[mode]);
         n_won += gains.rounds_ns[i] > 1;
     }
     *n = gains.n;
@@ -144,30 +146,30 @@ static int count_won(const qn_core_adapting *a, int way, int than, int *n, doubl
     return n_won;
 }
 
-static bool is_better(const qn_core_adapting *a, int way, int than) {
+static bool is_better(const qn_core_adapting *a, int mode, int than) {
     int n;
     double gain;
-    const int n_won = count_won(a, way, than, &n, &gain);
+    const int n_won = count_won(a, mode, than, &n, &gain);
     return n > 0 && n_won >= fmin(n, 0.5 * n + 0.95 * sqrt(n)) &&
            gain >= (a->is_first || a->is_look ? least_gain : least_later_gain);
 }
 
 /* Whether a way is as good as one by one. */
-static bool is_confirmed(const qn_core_plans *c, int way) {
+static bool is_confirmed(const qn_core_plans *c, int mode) {
     int n;
     double gain;
-    const int n_won = count_won(&c->adapting, way, QN_CORES_ALL, &n, &gain);
-    return way == QN_CORES_ALL || (is_live(c, way) && 2 * n_won >= n && gain >= 1);
+    const int n_won = count_won(&c->adapting, mode, QN_CORES_ALL, &n, &gain);
+    return mode == QN_CORES_ALL || (is_live(c, mode) && 2 * n_won >= n && gain >= 1);
 }
 
 static int find_best(const qn_core_plans *c) {
     const qn_core_adapting *a = &c->adapting;
     const int kept = a->is_look && !is_confirmed(c, a->kept) ? QN_CORES_ALL : a->kept;
     int best = kept;
-    for (int way = 0; way < count_ways(c); way++) {
-        if (way != kept && is_live(c, way) && is_better(a, way, kept) &&
-            (best == kept || cost(a, way) < cost(a, best)))
-            best = way;
+    for (int mode = 0; mode < count_modes(c); mode++) {
+        if (mode != kept && is_live(c, mode) && is_better(a, mode, kept) &&
+            (best == kept || cost(a, mode) < cost(a, best)))
+            best = mode;
     }
     return best;
 }
@@ -175,14 +177,14 @@ static int find_best(const qn_core_plans *c) {
 /* What the first trial saw of each way. */
 static void note_points(qn_core_plans *c) {
     const qn_core_adapting *a = &c->adapting;
-    for (int way = 0; way < count_ways(c) && c->use.n_points < QN_CORE_POINTS; way++) {
-        const double ns = median(&a->ways[way]);
-        if (a->ways[way].n > 0)
+    for (int mode = 0; mode < count_modes(c) && c->use.n_points < QN_CORE_POINTS; mode++) {
+        const double ns = median(&a->modes[mode]);
+        if (a->modes[mode].n > 0)
             c->use.points[c->use.n_points++] =
-                (qn_core_point){.n_threads = qn_cores_threads(c, way),
-                                .is_beside = way == QN_CORES_BESIDE,
+                (qn_core_point){.n_threads = qn_cores_threads(c, mode),
+                                .is_beside = mode == QN_CORES_BESIDE,
                                 .ns = ns,
-                                .joules = ns * 1e-9 * a->watts[way]};
+                                .joules = ns * 1e-9 * a->watts[mode]};
     }
 }
 
@@ -214,9 +216,9 @@ static void keep(qn_core_plans *c) {
         a->rest = is_change && !a->is_slow ? REST : longer;
         a->every = is_change ? EVERY : 2 * a->every;
     }
-    a->kept = a->way = best;
+    a->kept = a->mode = best;
     a->is_trial = a->is_first = a->is_look = false;
-    a->mean_ns = median(&a->ways[best]);
+    a->mean_ns = median(&a->modes[best]);
     a->n_windows = 0;
     a->n_odd = a->n_idle = 0;
     c->use.is_beside = best == QN_CORES_BESIDE;
@@ -229,16 +231,16 @@ static void keep(qn_core_plans *c) {
 static int drop_slow(const qn_core_plans *c, qn_core_adapting *a) {
     double best = 0;
     int n = 0;
-    for (int way = 0; way < count_ways(c); way++) {
-        const double least = a->ways[way].least_ns * a->weight[way];
-        best = is_live(c, way) && (best <= 0 || least < best) ? least : best;
+    for (int mode = 0; mode < count_modes(c); mode++) {
+        const double least = a->modes[mode].least_ns * a->weight[mode];
+        best = is_live(c, mode) && (best <= 0 || least < best) ? least : best;
     }
-    for (int way = 0; way < count_ways(c); way++) {
-        if (!is_live(c, way))
+    for (int mode = 0; mode < count_modes(c); mode++) {
+        if (!is_live(c, mode))
             continue;
-        a->ways[way].is_out =
-            a->ways[way].least_ns * a->weight[way] > hopeless[a->ways[way].n > 1] * best;
-        n += !a->ways[way].is_out;
+        a->modes[mode].is_out =
+            a->modes[mode].least_ns * a->weight[mode] > hopeless[a->modes[mode].n > 1] * best;
+        n += !a->modes[mode].is_out;
     }
     return n;
 }
@@ -252,19 +254,19 @@ static void end_round(qn_core_plans *c) {
         keep(c);
         return;
     }
-    a->way = next_live(c, 0);
+    a->mode = next_live(c, 0);
 }
 
 static void end_trial_window(qn_core_plans *c, double mean_ns) {
     qn_core_adapting *a = &c->adapting;
-    qn_core_way *w = &a->ways[a->way];
+    qn_core_mode *w = &a->modes[a->mode];
     a->is_long = a->is_long || (a->n_steps == 1 && (a->is_first || a->is_look));
     if (a->n_warm == 0) {
         w->rounds_ns[w->n++] = mean_ns;
         w->least_ns = w->n == 1 || mean_ns < w->least_ns ? mean_ns : w->least_ns;
     }
-    a->way = next_live(c, a->way + 1);
-    if (a->way == count_ways(c))
+    a->mode = next_live(c, a->mode + 1);
+    if (a->mode == count_modes(c))
         end_round(c);
 }
 

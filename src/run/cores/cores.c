@@ -200,7 +200,7 @@ static void go_back(const qn_core_trying *y, const qn_core_plans *before) {
         qn_executor_set_arena(c->other_executor, y->e->memory.arena);
 }
 
-void qn_cores_settle(const qn_core_trying *y, const qn_core_plans *before, bool is_good,
+void qn_cores_decide(const qn_core_trying *y, const qn_core_plans *before, bool is_good,
                      double ns) {
     if (!is_good || !keep_faster(y, before, ns))
         go_back(y, before);
@@ -220,7 +220,7 @@ static qn_status try_timetable(qn_core_trying *y) {
     if (status == QN_OK)
         status = qn_cores_rehearse(y->rehearsal, c->other_executor, y->t, &y->cores, y->tasks,
                                    y->seen, &c->use, &ns);
-    qn_cores_settle(y, &before, status == QN_OK, ns);
+    qn_cores_decide(y, &before, status == QN_OK, ns);
     return status;
 }
 
@@ -488,12 +488,12 @@ static void stop(qn_engine *e) {
 /* ---- running ---- */
 
 /* While the engine is watched, records belong to one plan. */
-static int find_way(const qn_engine *e, const qn_core_plans *c) {
+static int find_mode(const qn_engine *e, const qn_core_plans *c) {
     if (c->later)
-        return e->run.events ? QN_CORES_ALL : qn_cores_later_way(c);
+        return e->run.events ? QN_CORES_ALL : qn_cores_later_mode(c);
     if (e->run.events)
         return c->other_plan && c->use.is_beside ? QN_CORES_BESIDE : QN_CORES_ALL;
-    return c->adapting.way;
+    return c->adapting.mode;
 }
 
 static bool is_finding(const qn_engine *e, const qn_core_plans *c) {
@@ -522,11 +522,11 @@ static qn_status begin_run(qn_engine *e, int program) {
         qn_cores_go_on_later(e, c);
     }
     const bool is_limited = limit(e, c->n_threads) < c->n_threads;
-    const int way = is_limited ? QN_CORES_ALL : find_way(e, c);
-    if ((way == QN_CORES_BESIDE) != c->is_beside)
+    const int mode = is_limited ? QN_CORES_ALL : find_mode(e, c);
+    if ((mode == QN_CORES_BESIDE) != c->is_beside)
         exchange(c, &e->programs[program]);
-    qn_team_begin_turn(
-        e->team, limit(e, is_finding(e, c) ? qn_cores_later_threads(c) : qn_cores_threads(c, way)));
+    qn_team_begin_turn(e->team, limit(e, is_finding(e, c) ? qn_cores_later_threads(c)
+                                                          : qn_cores_threads(c, mode)));
     c->begin_ns = qn_clock_ns();
     return QN_OK;
 }

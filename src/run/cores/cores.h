@@ -14,39 +14,39 @@
 
 /* Ways of running a step: operations one by one on all threads, side by side, and one by one on
  * half the threads, a quarter, ... */
-enum { QN_CORES_ALL, QN_CORES_BESIDE, QN_CORES_FEWER, QN_CORES_WAYS = QN_CORES_FEWER + 4 };
+enum { QN_CORES_ALL, QN_CORES_BESIDE, QN_CORES_FEWER, QN_CORES_MODES = QN_CORES_FEWER + 4 };
 
 /* Counted rounds of a trial at most. */
 enum { QN_CORES_ROUNDS = 24 };
 
 /* A way in a trial: the mean time of a step in each round's window. */
-typedef struct qn_core_way {
+typedef struct qn_core_mode {
     double rounds_ns[QN_CORES_ROUNDS]; /* (n) */
     double least_ns;                   /* of them */
     int n;
     bool is_out;
-} qn_core_way;
+} qn_core_mode;
 
 /* Which way is kept, or, in a trial, is tried now. A window is some steps one way. */
 typedef struct qn_core_adapting {
-    int way, kept, before;   /* before: kept when the trial began */
+    int mode, kept, before;  /* before: kept when the trial began */
     bool is_trial, is_first; /* is_first: the trial that training begins with */
     bool is_look;            /* a trial that confirms what an earlier one preferred */
     int n_looks;
     bool is_slow; /* steps became much longer: without operations side by side until that ends */
-    int n_rounds, n_warm;         /* left of the trial: counted, and those before them */
-    bool is_long;                 /* a window of it was one step */
-    double ns;                    /* of the window so far */
-    int64_t n_steps;              /* likewise */
-    double mean_ns;               /* of a step, over the last windows */
-    int64_t n_windows;            /* since the last trial */
-    int n_odd;                    /* windows in a row that differ from those before */
-    double idle_ns, idle_share;   /* of all cores: so far; in a window after the last trial */
-    int n_idle;                   /* windows in a row with more of it */
-    int64_t rest, every;          /* windows until a trial */
-    double watts[QN_CORES_WAYS];  /* of a way: a model; 0: unknown */
-    double weight[QN_CORES_WAYS]; /* what is to be least is this times the nanoseconds */
-    qn_core_way ways[QN_CORES_WAYS];
+    int n_rounds, n_warm;          /* left of the trial: counted, and those before them */
+    bool is_long;                  /* a window of it was one step */
+    double ns;                     /* of the window so far */
+    int64_t n_steps;               /* likewise */
+    double mean_ns;                /* of a step, over the last windows */
+    int64_t n_windows;             /* since the last trial */
+    int n_odd;                     /* windows in a row that differ from those before */
+    double idle_ns, idle_share;    /* of all cores: so far; in a window after the last trial */
+    int n_idle;                    /* windows in a row with more of it */
+    int64_t rest, every;           /* windows until a trial */
+    double watts[QN_CORES_MODES];  /* of a way: a model; 0: unknown */
+    double weight[QN_CORES_MODES]; /* what is to be least is this times the nanoseconds */
+    qn_core_mode modes[QN_CORES_MODES];
 } qn_core_adapting;
 
 /* The state of the policy qn_policy_cores (run/policy.h). The program's plan and executor are those
@@ -98,7 +98,7 @@ void qn_cores_begin_trials(qn_core_plans *plans, const qn_core_wish *wish);
 void qn_cores_note(qn_core_plans *plans, double ns);
 
 /* Threads of a way. */
-int qn_cores_threads(const qn_core_plans *plans, int way);
+int qn_cores_threads(const qn_core_plans *plans, int mode);
 
 /* Where schedules of a program are tried. */
 typedef struct qn_core_trying {
@@ -125,7 +125,7 @@ qn_status qn_cores_open(const qn_core_trying *y);
 
 /* Behind its tries, of which the shortest took ns: it stays if it is faster than the one before,
  * which is dropped then; else that one comes back. before: as all was before it was opened. */
-void qn_cores_settle(const qn_core_trying *y, const qn_core_plans *before, bool is_good, double ns);
+void qn_cores_decide(const qn_core_trying *y, const qn_core_plans *before, bool is_good, double ns);
 
 /* The schedule that is kept in the cache folder, as y->t, if there is one that the steps allow;
  * then what is known of it, once its plan is open. */
@@ -144,7 +144,7 @@ void qn_cores_end_later(qn_core_plans *plans);
 /* Before a step, when the program has its usual plan: what is due is done. Then the way of the
  * step, its threads, and where it is recorded (null: nowhere); behind it, what it took. */
 void qn_cores_go_on_later(qn_engine *engine, qn_core_plans *plans);
-int qn_cores_later_way(const qn_core_plans *plans);
+int qn_cores_later_mode(const qn_core_plans *plans);
 int qn_cores_later_threads(const qn_core_plans *plans);
 const qn_watch *qn_cores_later_watch(const qn_core_plans *plans);
 void qn_cores_note_later(qn_core_plans *plans, double ns);

@@ -108,7 +108,7 @@ static qn_status open_within(struct qn_core_later *l, qn_core_plans *c) {
         status = qn_cores_open(&l->trying);
         c->use.planning_ns += qn_clock_ns() - begin_ns;
         if (status != QN_OK)
-            qn_cores_settle(&l->trying, &l->before, false, 0);
+            qn_cores_decide(&l->trying, &l->before, false, 0);
     }
     return status;
 }
@@ -206,16 +206,16 @@ static qn_status open_next(struct qn_core_later *l, qn_core_plans *c) {
     const qn_status status = qn_cores_begin_seeing(l->allocator, &l->seeing);
     l->is_open = status == QN_OK;
     if (status != QN_OK)
-        qn_cores_settle(&l->trying, &l->before, false, 0);
+        qn_cores_decide(&l->trying, &l->before, false, 0);
     l->watch = (qn_watch){.events = l->seeing.events};
     return status;
 }
 
-static void settle(struct qn_core_later *l) {
+static void decide(struct qn_core_later *l) {
     qn_cores_correct(&l->seeing);
     qn_cores_end_seeing(&l->seeing);
     l->is_open = false;
-    qn_cores_settle(&l->trying, &l->before, true, l->least_ns);
+    qn_cores_decide(&l->trying, &l->before, true, l->least_ns);
 }
 
 /* The ways are compared from the next step on. */
@@ -252,7 +252,7 @@ static qn_status go_on(struct qn_core_later *l, qn_core_plans *c) {
         return open_next(l, c);
     }
     if (l->stage == TRYING && l->n_done == TRIED) {
-        settle(l);
+        decide(l);
         if (l->n_schedules < SCHEDULES)
             return open_next(l, c);
         finish(c);
@@ -271,7 +271,7 @@ void qn_cores_go_on_later(qn_engine *e, qn_core_plans *c) {
 
 /* ---- a step ---- */
 
-int qn_cores_later_way(const qn_core_plans *c) {
+int qn_cores_later_mode(const qn_core_plans *c) {
     return c->later->stage == TRYING ? QN_CORES_BESIDE : QN_CORES_ALL;
 }
 

@@ -46,7 +46,7 @@ typedef struct comparison {
 } comparison;
 
 /* The shortest of some runs after one that warms up. */
-static qn_status measure(const qn_rehearsal *r, qn_device_way *result) {
+static qn_status measure(const qn_rehearsal *r, qn_device_mode_cost *result) {
     enum { MOST_RUNS = 5 };
     const int64_t most_ns = 1000000000;
     int64_t ns, all_ns = 0, shortest_ns = INT64_MAX;
@@ -61,10 +61,10 @@ static qn_status measure(const qn_rehearsal *r, qn_device_way *result) {
 }
 
 /* Times of all nodes too: the shortest of some runs. */
-static qn_status measure_all(comparison *c, qn_way way) {
+static qn_status measure_all(comparison *c, qn_device_mode mode) {
     enum { MOST_RUNS = 3 };
     const double most_ns = 1e9;
-    qn_device_way *result = &c->found->ways[way];
+    qn_device_mode_cost *result = &c->found->modes[mode];
     QN_TRY(measure(c->r, result));
     for (int i = 0; i < MOST_RUNS && (i == 0 || (i + 1) * result->ns < most_ns); i++)
         QN_TRY(qn_placing_measure(&c->placing, c->r));
@@ -86,8 +86,8 @@ static void set_wish(comparison *c) {
 }
 
 /* A way that was not measured is as dear as can be. */
-static double cost_of(const comparison *c, qn_way way) {
-    const qn_device_way *r = &c->found->ways[way];
+static double cost_of(const comparison *c, qn_device_mode mode) {
+    const qn_device_mode_cost *r = &c->found->modes[mode];
     const double never = 1e300;
     if (!r->is_measured)
         return never;
@@ -101,7 +101,7 @@ static double cost_of(const comparison *c, qn_way way) {
     }
 }
 
-static void fill_joules(qn_device_way *r) {
+static void fill_joules(qn_device_mode_cost *r) {
     r->joules = r->predicted.ns > 0 ? r->predicted.joules * r->ns / r->predicted.ns : 0;
 }
 
@@ -109,7 +109,7 @@ static void fill_joules(qn_device_way *r) {
 
 static qn_status leave_both(comparison *c) {
     c->placing.program->site_of = NULL;
-    c->found->ways[QN_WAY_BOTH].is_measured = false;
+    c->found->modes[QN_DEVICE_MODE_BOTH].is_measured = false;
     return qn_engine_note_placed(c->e, c->placing.program);
 }
 
@@ -120,18 +120,18 @@ static qn_status predict(comparison *c, bool *is_mixed) {
     memcpy(f->ns, p->ns, (size_t)f->n_nodes * 2 * sizeof *f->ns);
     f->in = p->in;
     f->out = p->out;
-    QN_TRY(qn_placing_predict(p, 0, &f->ways[QN_WAY_CPU].predicted));
-    QN_TRY(qn_placing_predict(p, 1, &f->ways[QN_WAY_DEVICE].predicted));
-    QN_TRY(qn_placing_choose(p, f->site_of, is_mixed, &f->ways[QN_WAY_BOTH].predicted));
-    fill_joules(&f->ways[QN_WAY_CPU]);
-    fill_joules(&f->ways[QN_WAY_DEVICE]);
+    QN_TRY(qn_placing_predict(p, 0, &f->modes[QN_DEVICE_MODE_CPU].predicted));
+    QN_TRY(qn_placing_predict(p, 1, &f->modes[QN_DEVICE_MODE_DEVICE].predicted));
+    QN_TRY(qn_placing_choose(p, f->site_of, is_mixed, &f->modes[QN_DEVICE_MODE_BOTH].predicted));
+    fill_joules(&f->modes[QN_DEVICE_MODE_CPU]);
+    fill_joules(&f->modes[QN_DEVICE_MODE_DEVICE]);
     return QN_OK;
 }
 
 /* Both processors at once, where that is predicted to be better; a device that fails there is as
  * dear as can be. */
 static qn_status try_both(comparison *c) {
-    qn_device_way *both = &c->found->ways[QN_WAY_BOTH];
+    qn_device_mode_cost *both = &c->found->modes[QN_DEVICE_MODE_BOTH];
     bool is_mixed;
     QN_TRY(predict(c, &is_mixed));
     if (!is_mixed)
@@ -147,18 +147,18 @@ static qn_status try_both(comparison *c) {
 static qn_status take_best(comparison *c) {
     qn_device_choice *f = c->found;
     const bool is_both = qn_engine_device(c->e) > 0;
-    f->chosen = QN_WAY_CPU;
-    for (int way = QN_WAY_DEVICE; way < QN_WAYS; way++) {
-        if (cost_of(c, (qn_way)way) < cost_of(c, f->chosen))
-            f->chosen = (qn_way)way;
+    f->chosen = QN_DEVICE_MODE_CPU;
+    for (int mode = QN_DEVICE_MODE_DEVICE; mode < QN_DEVICE_MODES; mode++) {
+        if (cost_of(c, (qn_device_mode)mode) < cost_of(c, f->chosen))
+            f->chosen = (qn_device_mode)mode;
     }
-    if (f->chosen == QN_WAY_BOTH)
+    if (f->chosen == QN_DEVICE_MODE_BOTH)
         return QN_OK;
     c->placing.program->site_of = NULL;
     QN_TRY(qn_engine_note_placed(c->e, c->placing.program));
-    if (f->chosen == QN_WAY_CPU && !is_both)
+    if (f->chosen == QN_DEVICE_MODE_CPU && !is_both)
         return QN_OK;
-    return qn_engine_change_device(c->e, f->chosen == QN_WAY_DEVICE ? c->device : 0);
+    return qn_engine_change_device(c->e, f->chosen == QN_DEVICE_MODE_DEVICE ? c->device : 0);
 }
 
 /* ---- pieces ---- */
@@ -193,7 +193,7 @@ static void fill_sites(qn_device_choice *f, const qn_program *p) {
 /* Times of all nodes of the pieces, on the device and on the CPU, and the best placement of them.
  */
 static qn_status place_pieces(comparison *c, qn_placing *p, bool *is_mixed) {
-    qn_device_way *way = &c->found->ways[QN_WAY_PIECES];
+    qn_device_mode_cost *mode = &c->found->modes[QN_DEVICE_MODE_PIECES];
     const size_t n = (size_t)p->n_nodes + 1;
     int16_t *site_of;
     int64_t ns;
@@ -205,13 +205,13 @@ static qn_status place_pieces(comparison *c, qn_placing *p, bool *is_mixed) {
         QN_TRY(qn_placing_measure(p, c->r));
     }
     QN_TRY(qn_allocate(&c->e->allocator, n, sizeof *site_of, &site_of));
-    const qn_status status = qn_placing_choose(p, site_of, is_mixed, &way->predicted);
+    const qn_status status = qn_placing_choose(p, site_of, is_mixed, &mode->predicted);
     qn_release(&c->e->allocator, site_of, n, sizeof *site_of);
     return status;
 }
 
 static qn_status measure_pieces(comparison *c, int64_t pieces) {
-    qn_device_way *way = &c->found->ways[QN_WAY_PIECES];
+    qn_device_mode_cost *mode = &c->found->modes[QN_DEVICE_MODE_PIECES];
     qn_placing p;
     bool is_mixed = false;
     QN_TRY(qn_engine_change_pieces(c->e, c->placing.program, pieces, NULL, c->device));
@@ -223,8 +223,8 @@ static qn_status measure_pieces(comparison *c, int64_t pieces) {
         return status;
     status = qn_engine_change_device(c->e, c->device);
     if (status == QN_OK)
-        status = measure(c->r, way);
-    fill_joules(way);
+        status = measure(c->r, mode);
+    fill_joules(mode);
     return status;
 }
 
@@ -242,14 +242,14 @@ static qn_status try_pieces(comparison *c) {
     const bool is_lost = status == QN_ERROR_DEVICE;
     if (status != QN_OK && !is_lost)
         return status;
-    if (!is_lost && cost_of(c, QN_WAY_PIECES) < cost_of(c, f->chosen)) {
-        f->chosen = QN_WAY_PIECES;
+    if (!is_lost && cost_of(c, QN_DEVICE_MODE_PIECES) < cost_of(c, f->chosen)) {
+        f->chosen = QN_DEVICE_MODE_PIECES;
         f->pieces = pieces;
         fill_sites(f, p);
         return qn_engine_note_placed(c->e, p);
     }
     QN_TRY(qn_engine_change_pieces(c->e, p, 0, site_of, is_lost ? 0 : device));
-    f->chosen = is_lost ? QN_WAY_CPU : f->chosen;
+    f->chosen = is_lost ? QN_DEVICE_MODE_CPU : f->chosen;
     return qn_engine_note_placed(c->e, p);
 }
 
@@ -258,7 +258,8 @@ static qn_status try_pieces(comparison *c) {
 static void tell_result(const comparison *c) {
     char text[700], both[160] = "", split[80] = "";
     const qn_device_choice *f = c->found;
-    const qn_device_way *b = &f->ways[QN_WAY_BOTH], *s = &f->ways[QN_WAY_PIECES];
+    const qn_device_mode_cost *b = &f->modes[QN_DEVICE_MODE_BOTH],
+                              *s = &f->modes[QN_DEVICE_MODE_PIECES];
     const char *words[] = {"the CPU", f->name, "both", "both, with the batch in pieces"};
     if (f->has_failed) {
         snprintf(text, sizeof text, "device auto: %s fails%s; trains on the CPU", f->name,
@@ -273,8 +274,8 @@ static void tell_result(const comparison *c) {
         qn_print(text, sizeof text,
                  "device auto: a step takes %.2f ms on %s and %.2f ms on the CPU%s%s; trains on "
                  "%s%s",
-                 f->ways[QN_WAY_DEVICE].ns * 1e-6, f->name, f->ways[QN_WAY_CPU].ns * 1e-6, both,
-                 split, words[f->chosen],
+                 f->modes[QN_DEVICE_MODE_DEVICE].ns * 1e-6, f->name,
+                 f->modes[QN_DEVICE_MODE_CPU].ns * 1e-6, both, split, words[f->chosen],
                  f->wish.prefer == QN_PREFER_TIME ? "" : " for the energy");
     }
     qn_engine_tell(c->e, 0, text);
@@ -282,14 +283,14 @@ static void tell_result(const comparison *c) {
 
 static qn_status compare_all(comparison *c) {
     qn_device_choice *f = c->found;
-    const qn_status status = measure_all(c, QN_WAY_DEVICE);
+    const qn_status status = measure_all(c, QN_DEVICE_MODE_DEVICE);
     qn_engine_describe_device(c->e, f->name, f->reason);
     if (status != QN_OK && status != QN_ERROR_DEVICE)
         return status;
     f->has_failed = status != QN_OK;
-    f->ways[QN_WAY_DEVICE].is_measured &= !f->has_failed;
+    f->modes[QN_DEVICE_MODE_DEVICE].is_measured &= !f->has_failed;
     QN_TRY(qn_engine_change_device(c->e, 0));
-    QN_TRY(measure_all(c, QN_WAY_CPU));
+    QN_TRY(measure_all(c, QN_DEVICE_MODE_CPU));
     if (!f->has_failed) {
         QN_TRY(try_both(c));
         QN_TRY(take_best(c));
@@ -327,16 +328,17 @@ static void tell_modelled(const comparison *c) {
                                         "both"};
     const qn_device_choice *f = c->found;
     char text[600], both[120] = "";
-    if (f->ways[QN_WAY_BOTH].is_measured)
+    if (f->modes[QN_DEVICE_MODE_BOTH].is_measured)
         qn_print(both, sizeof both, ", %.3f ms with %d operations on it and %d on the CPU",
-                 f->ways[QN_WAY_BOTH].ns * 1e-6, f->ways[QN_WAY_BOTH].predicted.n_nodes[1],
-                 f->ways[QN_WAY_BOTH].predicted.n_nodes[0]);
+                 f->modes[QN_DEVICE_MODE_BOTH].ns * 1e-6,
+                 f->modes[QN_DEVICE_MODE_BOTH].predicted.n_nodes[1],
+                 f->modes[QN_DEVICE_MODE_BOTH].predicted.n_nodes[0]);
     qn_print(
         text, sizeof text,
         "device %s: by its model a step takes %.3f ms on the CPU, %.3f ms with all that it can "
         "do on it%s; trains with %s",
-        f->name, f->ways[QN_WAY_CPU].ns * 1e-6, f->ways[QN_WAY_DEVICE].ns * 1e-6, both,
-        words[f->chosen]);
+        f->name, f->modes[QN_DEVICE_MODE_CPU].ns * 1e-6, f->modes[QN_DEVICE_MODE_DEVICE].ns * 1e-6,
+        both, words[f->chosen]);
     qn_engine_tell(c->e, 0, text);
 }
 
@@ -345,8 +347,8 @@ static qn_status take_placement(comparison *c) {
     qn_device_choice *f = c->found;
     qn_program *p = c->placing.program;
     const size_t n = (size_t)f->n_nodes;
-    for (size_t i = 0; f->chosen != QN_WAY_BOTH && i < n; i++)
-        f->site_of[i] = f->chosen == QN_WAY_DEVICE && f->ns[i * 2 + 1] >= 0;
+    for (size_t i = 0; f->chosen != QN_DEVICE_MODE_BOTH && i < n; i++)
+        f->site_of[i] = f->chosen == QN_DEVICE_MODE_DEVICE && f->ns[i * 2 + 1] >= 0;
     int16_t *kept = qn_arena_allocate(&p->graph->arena, n + 1, sizeof *kept);
     if (!kept)
         return QN_ERROR_MEMORY;
@@ -367,11 +369,12 @@ static qn_status compare_modelled(comparison *c) {
     QN_TRY(qn_engine_change_device(c->e, 0));
     fill_cpu(c);
     QN_TRY(predict(c, &is_mixed));
-    for (int way = 0; way < QN_WAY_PIECES; way++) {
-        f->ways[way].is_measured = way != QN_WAY_BOTH || is_mixed;
-        f->ways[way].ns = f->ways[way].predicted.ns;
-        f->ways[way].joules = f->ways[way].predicted.joules;
-        f->chosen = cost_of(c, (qn_way)way) < cost_of(c, f->chosen) ? (qn_way)way : f->chosen;
+    for (int mode = 0; mode < QN_DEVICE_MODE_PIECES; mode++) {
+        f->modes[mode].is_measured = mode != QN_DEVICE_MODE_BOTH || is_mixed;
+        f->modes[mode].ns = f->modes[mode].predicted.ns;
+        f->modes[mode].joules = f->modes[mode].predicted.joules;
+        f->chosen = cost_of(c, (qn_device_mode)mode) < cost_of(c, f->chosen) ? (qn_device_mode)mode
+                                                                             : f->chosen;
     }
     tell_modelled(c);
     return take_placement(c);

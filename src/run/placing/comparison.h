@@ -9,14 +9,20 @@
 #include "run/placing/placing.h"
 
 /* Pieces: both, with the batch in pieces of which each works on some. */
-typedef enum qn_way { QN_WAY_CPU, QN_WAY_DEVICE, QN_WAY_BOTH, QN_WAY_PIECES, QN_WAYS } qn_way;
+typedef enum qn_device_mode {
+    QN_DEVICE_MODE_CPU,
+    QN_DEVICE_MODE_DEVICE,
+    QN_DEVICE_MODE_BOTH,
+    QN_DEVICE_MODE_PIECES,
+    QN_DEVICE_MODES
+} qn_device_mode;
 
-typedef struct qn_device_way {
+typedef struct qn_device_mode_cost {
     bool is_measured;              /* or modelled: it can be chosen */
     double ns;                     /* shortest step */
     double joules;                 /* of a step; 0 where no watts are known */
     qn_placement_result predicted; /* n_nodes of nodes that have a choice are those of site_of */
-} qn_device_way;
+} qn_device_mode_cost;
 
 /* Kept by the engine. Nodes are those of a program's graph as built. */
 typedef struct qn_device_choice {
@@ -28,8 +34,8 @@ typedef struct qn_device_choice {
     double *ns;       /* (n_nodes, 2): on the CPU, on the device; below 0: not seen there */
     int16_t *site_of; /* (n_nodes): predicted to be best: 1: the device */
     qn_placing_copies in, out;
-    qn_device_way ways[QN_WAYS];
-    qn_way chosen;
+    qn_device_mode_cost modes[QN_DEVICE_MODES];
+    qn_device_mode chosen;
     int64_t pieces;  /* that the batch is in, where that was chosen; else 0 */
     bool has_failed; /* the device, when it was measured */
 } qn_device_choice;

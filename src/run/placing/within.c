@@ -2,7 +2,7 @@
 #include "run/placing/within.h"
 
 #include "base/status.h"
-#include "plan/lanes/spread.h"
+#include "plan/lanes/partition.h"
 #include "run/resident/resident.h"
 
 #include <string.h>
@@ -70,7 +70,7 @@ static qn_status fill_lane_of(const qn_engine *e, const qn_program *p, const qn_
 }
 
 /* What the graph of a spread is made of: of what the one before it was made of. */
-static qn_status compose(const qn_program *p, const qn_budget_plan *made, const qn_spread *s,
+static qn_status compose(const qn_program *p, const qn_budget_plan *made, const qn_partition *s,
                          qn_origins *to) {
     const size_t n_nodes = (size_t)s->graph->n_nodes + 1, n_values = (size_t)s->graph->n_values + 1;
     const size_t n_built = (size_t)p->graph->n_values + 1;
@@ -96,8 +96,8 @@ static qn_status compose(const qn_program *p, const qn_budget_plan *made, const 
     return QN_OK;
 }
 
-static qn_status plan_spread(const qn_engine *e, const qn_program *p, const qn_spread *s,
-                             qn_budget_plan *made) {
+static qn_status plan_partition(const qn_engine *e, const qn_program *p, const qn_partition *s,
+                                qn_budget_plan *made) {
     qn_origins origins;
     qn_plan *plan;
     QN_TRY(compose(p, made, s, &origins));
@@ -111,10 +111,10 @@ static qn_status plan_spread(const qn_engine *e, const qn_program *p, const qn_s
 }
 
 /* The same order in lanes; the device's steps begin in their turn, so that no more is alive. */
-static qn_status spread_with(qn_engine *e, const qn_program *p, int16_t *of_nodes,
-                             int16_t *of_values, qn_budget_plan *made) {
+static qn_status partition_with(qn_engine *e, const qn_program *p, int16_t *of_nodes,
+                                int16_t *of_values, qn_budget_plan *made) {
     qn_lane lanes[2];
-    qn_spread s;
+    qn_partition s;
     qn_engine_fill_lanes(e, lanes);
     lanes[1].in_turn = true;
     QN_TRY(fill_lane_of(e, p, made, of_nodes));
@@ -125,19 +125,19 @@ static qn_status spread_with(qn_engine *e, const qn_program *p, int16_t *of_node
                                   .lane_of = of_nodes,
                                   .space_of = of_values,
                                   .swap_space = qn_machine_disk(&e->machine)};
-    QN_TRY(qn_spread_make(made->graph, &wanted, &s));
-    const qn_status status = plan_spread(e, p, &s, made);
+    QN_TRY(qn_partition_make(made->graph, &wanted, &s));
+    const qn_status status = plan_partition(e, p, &s, made);
     if (status != QN_OK)
         qn_graph_destroy(s.graph);
     return status;
 }
 
 /* Gives a plan of one lane over a program that is not planned the engine's lanes, in its order. */
-static qn_status spread_plan(qn_engine *e, const qn_program *p, qn_budget_plan *made) {
+static qn_status partition_plan(qn_engine *e, const qn_program *p, qn_budget_plan *made) {
     const size_t n = (size_t)made->graph->n_nodes + (size_t)made->graph->n_values;
     int16_t *numbers;
     QN_TRY(qn_allocate(&e->allocator, n, sizeof *numbers, &numbers));
-    const qn_status status = spread_with(e, p, numbers, numbers + made->graph->n_nodes, made);
+    const qn_status status = partition_with(e, p, numbers, numbers + made->graph->n_nodes, made);
     qn_release(&e->allocator, numbers, n, sizeof *numbers);
     return status;
 }
@@ -152,7 +152,7 @@ static qn_status find(qn_engine *e, const qn_program *p, const qn_budget_options
     qn_budget_options asked = *options;
     for (int i = 0; i < MOST_TRIES; i++) {
         QN_TRY(qn_budget_plan_find(&e->allocator, p->graph, &e->machine, &asked, found, least));
-        const qn_status status = spread_plan(e, p, found);
+        const qn_status status = partition_plan(e, p, found);
         if (status == QN_OK && fits(e, found->plan, host_bytes, limit))
             return QN_OK;
         const size_t bytes = status == QN_OK ? arena_of(e, found->plan) : 0;
@@ -220,7 +220,7 @@ qn_status qn_within_restore(qn_engine *e, const qn_saved_program *saved, qn_prog
         return qn_engine_plan_device(e, p);
     }
     QN_TRY(qn_saved_restore(&e->allocator, saved, p->graph, &e->machine, &made));
-    const qn_status status = spread_plan(e, p, &made);
+    const qn_status status = partition_plan(e, p, &made);
     if (status != QN_OK)
         qn_budget_plan_deinit(&made);
     else

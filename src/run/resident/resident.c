@@ -250,17 +250,17 @@ void qn_resident_forget(qn_engine *e) {
 }
 
 /* Waits for the end of all runs. */
-static qn_status settle(const qn_engine *e) {
+static qn_status finish(const qn_engine *e) {
     const int ahead = qn_offload_of(e)->resident->ahead;
     qn_offload_of(e)->resident->ahead = 0;
-    return ahead > 0 ? qn_executor_settle(e->programs[ahead - 1].executor) : QN_OK;
+    return ahead > 0 ? qn_executor_finish(e->programs[ahead - 1].executor) : QN_OK;
 }
 
 /* All of them, or none. */
 static qn_status read_back(const qn_engine *e) {
     qn_resident *r = qn_offload_of(e)->resident;
     const qn_machine_device *d = device_of(e);
-    QN_TRY(settle(e));
+    QN_TRY(finish(e));
     if (r->bytes > 0)
         QN_TRY(d->device->copy_out(d->state, &r->memory, 0, r->spare, r->bytes));
     for (int i = 0; i < r->n_tensors; i++) {
@@ -298,7 +298,7 @@ qn_status qn_resident_prepare(qn_engine *e, int program) {
         qn_executor_await_begun(e->programs[program].executor);
         return QN_OK;
     }
-    const qn_status status = settle(e);
+    const qn_status status = finish(e);
     return status == QN_ERROR_DEVICE ? qn_engine_leave_device(e) : status;
 }
 

@@ -206,7 +206,7 @@ static void test_graphs(void) {
     for (int i = 0; i < 3; i++) {
         *calls = 0;
         CHECK_OK(qn_trainer_step(trainer, x, y, &result));
-        CHECK_OK(qn_executor_settle(qn_trainer_engine(trainer)->programs[0].executor));
+        CHECK_OK(qn_executor_finish(qn_trainer_engine(trainer)->programs[0].executor));
         if (i > 0)
             CHECK_OK(qn_trainer_step(expected, x, y, &result));
         first = i == 0 ? *calls : first;

@@ -59,7 +59,7 @@ static qn_trainer *train_on_cpu(void) {
 static void settle(const qn_trainer *trainer) {
     const qn_engine *e = qn_trainer_engine(trainer);
     if (qn_engine_device(e) > 0)
-        (void)qn_executor_settle(e->programs[0].executor);
+        (void)qn_executor_finish(e->programs[0].executor);
 }
 
 /* Calls until the steps are done, their updates included. */

@@ -184,7 +184,7 @@ static void check_rows(void) {
 
 /* What a property says of inputs and attributes holds (graph/op.h). */
 static bool has_right_properties(const qn_op *op) {
-    const qn_op *given = op->with_statistics;
+    const qn_op *given = qn_op_twin(op, QN_TWIN_GIVEN_STATISTICS);
     return (!op->is_activation ||
             (op->attributes == qn_activation_fields && op->max_inputs == 1)) &&
            (!op->is_linear || (op->is_product && op->min_inputs >= 2)) &&

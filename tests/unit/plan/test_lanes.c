@@ -16,7 +16,7 @@ enum { N_GRAPHS = 40 };
 
 static qn_machine machine; /* of random_lanes; nothing runs on it */
 
-static qn_plan *plan_spread(const qn_spread *spread) {
+static qn_plan *plan_spread(const qn_partition *spread) {
     qn_plan *plan = NULL;
     CHECK_OK(qn_plan_create_for_lanes(qn_allocator_default(), spread->graph, &machine,
                                       &spread->assignment, &plan));
@@ -88,7 +88,7 @@ static void test_random_lanes(void) {
     int n_waits = 0, n_copies = 0;
     for (uint64_t seed = 1; seed <= N_GRAPHS; seed++) {
         qn_program p = random_program(seed);
-        qn_spread spread = random_spread(p.graph, seed);
+        qn_partition spread = random_spread(p.graph, seed);
         qn_plan *plan = plan_spread(&spread);
         CHECK_OK(qn_graph_check(spread.graph));
         CHECK_OK(qn_plan_check(plan, spread.graph));
@@ -137,7 +137,7 @@ static void test_one_lane(void) {
 /* The clocks against what follows from the waits step by step. */
 static void test_clocks(void) {
     qn_program p = random_program(6);
-    qn_spread spread = random_spread(p.graph, 6);
+    qn_partition spread = random_spread(p.graph, 6);
     qn_plan *plan = plan_spread(&spread);
     qn_clocks clocks;
     const size_t n = (size_t)plan->n_steps;
@@ -166,7 +166,7 @@ static void test_clocks(void) {
 
 static void test_failing_allocations(void) {
     qn_program p = random_program(9);
-    qn_spread spread = random_spread(p.graph, 9);
+    qn_partition spread = random_spread(p.graph, 9);
     for (int64_t n = 0;; n++) {
         failing f = {.left = n};
         const qn_allocator allocator = {&f, failing_allocate, failing_release};
@@ -188,7 +188,7 @@ static void test_failing_allocations(void) {
 /* A file says nothing of lanes, so such a plan is refused and not written in part. */
 static void test_not_saved(void) {
     qn_program p = random_program(9);
-    qn_spread spread = random_spread(p.graph, 9);
+    qn_partition spread = random_spread(p.graph, 9);
     qn_plan *plan = plan_spread(&spread);
     const qn_budget_plan planned = {.graph = spread.graph, .plan = plan};
     qn_saved_program saved;
@@ -260,9 +260,9 @@ static void test_shared_memory(void) {
             lane_of[n] = (int16_t)qn_rng_below(qn_rng_make(seed, 12, 0), (uint64_t)n, 3);
         const qn_assignment wanted = {
             .n_lanes = 3, .n_spaces = 3, .lanes = lanes, .lane_of = lane_of};
-        qn_spread spread = {0};
+        qn_partition spread = {0};
         qn_plan *plan = NULL;
-        CHECK_OK(qn_spread_make(p.graph, &wanted, &spread));
+        CHECK_OK(qn_partition_make(p.graph, &wanted, &spread));
         CHECK_OK(qn_plan_create_for_lanes(qn_allocator_default(), spread.graph, &both,
                                           &spread.assignment, &plan));
         CHECK_OK(qn_plan_check(plan, spread.graph));
@@ -272,7 +272,7 @@ static void test_shared_memory(void) {
         CHECK(qn_plan_bytes(plan, &both, 0) == host + shared);
         CHECK(qn_plan_bytes(plan, &both, 2) == host + shared);
         CHECK(qn_plan_bytes(plan, &both, 1) == own);
-        CHECK_FAILS(qn_spread_make(spread.graph, &spread.assignment, &spread), QN_ERROR_ARGUMENT,
+        CHECK_FAILS(qn_partition_make(spread.graph, &spread.assignment, &spread), QN_ERROR_ARGUMENT,
                     "copies between memory spaces already");
         qn_plan_destroy(plan);
         qn_graph_destroy(spread.graph);

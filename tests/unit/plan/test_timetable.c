@@ -86,7 +86,7 @@ static double time_of(const qn_tasks *tasks, const qn_cores *cores, qn_timetable
 static void check_bounds(const qn_tasks *tasks, const qn_cores *cores, const qn_timetable *s) {
     qn_timetable_bounds b;
     CHECK_OK(qn_timetable_bound(tasks, cores, &b));
-    CHECK(b.longest_way_ns > 0 && b.longest_way_ns <= s->ns * (1 + 1e-9));
+    CHECK(b.critical_path_ns > 0 && b.critical_path_ns <= s->ns * (1 + 1e-9));
     CHECK(b.work_ns > 0 && b.work_ns <= s->ns * (1 + 1e-9));
     CHECK(b.memory_ns >= 0 && b.memory_ns <= s->ns * (1 + 1e-9));
     CHECK(cores->n > 1 || b.work_ns >= s->ns * (1 - 1e-9));

@@ -206,7 +206,7 @@ static void multiply_images(product *m, const image *x, const char *w) {
 /* ---- to the filter ---- */
 
 /* An image of dy with room for the margin of x, which is 0, as is what lies behind it. */
-static void spread_errors(const product *m, const char *dy, int n) {
+static void scatter_errors(const product *m, const char *dy, int n) {
     const qn_dsp_window *d = m->d;
     const int pitch = m->at.wide * d->k, bytes = m->at.plane * d->k;
     const char *from = dy + n * d->p * d->q * d->y_stride;
@@ -281,7 +281,7 @@ static void multiply_filter(product *m, const image *x, const char *dy) {
     for (int n = 0; n < d->n; n++) {
         pad_image(m, x, n);
         make_bytes(m->padded, plane, d->c, xs + n * plane, step);
-        spread_errors(m, dy, n);
+        scatter_errors(m, dy, n);
         make_bytes(m->padded, plane, d->k, errors + n * plane, step);
     }
     for (int k = 0; k < d->k; k++)

@@ -165,20 +165,20 @@ static void pool_back_channels(const prepared *p, int n, int y, int x, int c, ch
 }
 
 /* 128 channels of dy, and where they are taken from, as bytes. */
-static inline void spread_tap(vec dy, vec index, int tap, char *dx) {
+static inline void scatter_tap(vec dy, vec index, int tap, char *dx) {
     const HVX_VectorPred is_it = Q6_Q_vcmp_eq_VbVb(index, Q6_V_vsplat_R(tap * 0x01010101));
     store(dx, Q6_V_vmux_QVV(is_it, dy, Q6_V_vzero()));
 }
 
 /* A row of dx from one of dy, up to 128 channels at a time; what lies behind it is written too. */
-static void spread_row(const qn_dsp_window *d, const char *dy, const char *index, int r, int c,
-                       char *dx) {
+static void scatter_row(const qn_dsp_window *d, const char *dy, const char *index, int r, int c,
+                        char *dx) {
     const vec least = Q6_V_vsplat_R((int)0x81818181);
     for (int q = 0; q < d->q; q++, dy += d->y_stride, index += 2 * d->c) {
         const vec taken = Q6_Vb_vpacke_VhVh(load(index + 2 * c + VECTOR), load(index + 2 * c));
         const vec passed = Q6_Vb_vmax_VbVb(load(dy + c), least);
         for (int s = 0; s < d->s; s++, dx += d->c)
-            spread_tap(passed, taken, r * d->s + s, dx + c);
+            scatter_tap(passed, taken, r * d->s + s, dx + c);
     }
     for (int x = d->q * d->s; x < d->w; x++, dx += d->c)
         store(dx + c, Q6_V_vzero());
@@ -186,7 +186,7 @@ static void spread_row(const qn_dsp_window *d, const char *dy, const char *index
 
 /* A row of an image at a time, pixel by pixel, where all that is written too is written again by
  * later ones: that is so if channels are few, or fill vectors. False: it is none of these. */
-static bool spread_tiles(const prepared *p, int n, int y, char *dx) {
+static bool scatter_tiles(const prepared *p, int n, int y, char *dx) {
     const qn_dsp_window *d = &p->work.window;
     const int left = (d->n - n) * d->h - y - 1, oy = y / d->r;
     if (!is_tiled(d) || (d->c > VECTOR && d->c % VECTOR != 0) || left * d->w * d->c < VECTOR)
@@ -199,7 +199,7 @@ static bool spread_tiles(const prepared *p, int n, int y, char *dx) {
     const char *dy = place(p, p->work.in[0]) + (n * d->p + oy) * d->q * d->y_stride;
     const char *index = place(p, p->work.in[1]) + (n * d->p + oy) * d->q * d->c * 2;
     for (int c = 0; c < d->c; c += VECTOR)
-        spread_row(d, dy, index, y - oy * d->r, c, dx);
+        scatter_row(d, dy, index, y - oy * d->r, c, dx);
     return true;
 }
 
@@ -208,7 +208,7 @@ void max_pool_backward(const prepared *p) {
     char *dx = place(p, p->work.out[0]);
     for (int n = 0; n < d->n; n++) {
         for (int y = 0; y < d->h; y++) {
-            if (spread_tiles(p, n, y, dx)) {
+            if (scatter_tiles(p, n, y, dx)) {
                 dx += d->w * d->c;
                 continue;
             }

@@ -1,11 +1,11 @@
-/* Which way of running steps is kept (run/cores/adapt.c), with made up times: the fastest is found;
- * noise and small gains change nothing; when other programs come and go, the fastest way is found
+/* Which execution mode is kept (run/cores/adapt.c), with made up times: the fastest is found;
+ * noise and small gains change nothing; when other programs come and go, the fastest mode is found
  * within a few steps, and trials that change nothing become rare. */
 #include "base/rng.h"
 #include "check.h"
 #include "run/cores/cores.h"
 
-/* Milliseconds of a step by way: all threads, side by side, half, a quarter of them. */
+/* Milliseconds of a step by mode: all threads, side by side, half, a quarter of them. */
 typedef struct world {
     double ms[4];
     double noise; /* a part of it, at most */
@@ -37,20 +37,20 @@ static qn_core_plans begin(bool has_beside) {
     return begin_for(has_beside, &(qn_core_wish){0});
 }
 
-/* A step of a world, one unit of time long for each millisecond; the way it took. */
+/* A step of a world, one unit of time long for each millisecond; the mode it took. */
 static int step(qn_core_plans *c, const world *w, double unit_ns, uint64_t number) {
     const qn_rng rng = qn_rng_make(7, 1, 0);
     const double draw = (double)qn_rng_below(rng, number, 1000) / 1000;
-    const int way = c->adapting.way;
-    const double ns = unit_ns * w->ms[way] * (1 + w->noise * draw);
-    idle_ns += w == &busy ? 0 : (int64_t)(ns * (4 - qn_cores_threads(c, way)));
+    const int mode = c->adapting.mode;
+    const double ns = unit_ns * w->ms[mode] * (1 + w->noise * draw);
+    idle_ns += w == &busy ? 0 : (int64_t)(ns * (4 - qn_cores_threads(c, mode)));
     qn_cores_note(c, ns);
-    return way;
+    return mode;
 }
 
-static int count_steps_until(qn_core_plans *c, const world *w, int way, uint64_t number) {
+static int count_steps_until(qn_core_plans *c, const world *w, int mode, uint64_t number) {
     int n = 0;
-    for (; n < 100 && (c->adapting.is_trial || c->adapting.kept != way); n++)
+    for (; n < 100 && (c->adapting.is_trial || c->adapting.kept != mode); n++)
         step(c, w, 1e6, number + (uint64_t)n);
     return n;
 }
@@ -102,7 +102,7 @@ static void run_all(qn_core_plans *c, const world *w, uint64_t from, int n) {
 }
 
 /* What the first trial preferred is left where it no longer gains, by however little it loses; what
- * still gains stays; and a way that was not seen to gain then is found. */
+ * still gains stays; and a mode that was not seen to gain then is found. */
 static void test_looks(void) {
     const world at_first = {{50, 46, 80, 160}, 0.02}, lost = {{46, 46.4, 80, 160}, 0.02};
     const world still = {{50, 48, 80, 160}, 0.05};
@@ -121,7 +121,7 @@ static void test_looks(void) {
     CHECK(c.adapting.kept == QN_CORES_ALL);
     run_all(&c, &fewer, 40, 100);
     CHECK(c.adapting.kept == QN_CORES_FEWER && c.use.n_changes == 1);
-    /* Looks end: later nearly all steps are run as the best way was. */
+    /* Looks end: later nearly all steps are run as the best mode was. */
     int n_others = 0;
     for (uint64_t i = 0; i < 500; i++)
         n_others += step(&c, &fewer, 1e6, 1000 + i) != QN_CORES_FEWER;
@@ -155,7 +155,7 @@ static void test_noise(void) {
     }
 }
 
-/* Other programs come and go: within nine steps of a change the fastest of four ways is kept. */
+/* Other programs come and go: within nine steps of a change the fastest of four modes is kept. */
 static void test_phases(void) {
     qn_core_plans c = begin(true);
     for (uint64_t i = 0; i < 60; i++)
@@ -171,8 +171,8 @@ static void test_phases(void) {
     CHECK(c.use.n_changes == 6);
 }
 
-/* The watts of a way decide what is kept: here one thread needs least energy, half of them least of
- * the product; points have all that was compared. */
+/* The watts of a mode decide what is kept: here one thread needs least energy, half of them least
+ * of the product; points have all that was compared. */
 static void test_energy(void) {
     const world w = {{50, 40, 62, 90}, 0.01};
     const double watts[] = {9, 5, 5, 3}; /* 1 idle, 2 a core; side by side by its schedule */
@@ -186,23 +186,23 @@ static void test_energy(void) {
                 step(&c, &w, 1e6, i);
             int best = 0;
             double least = 0;
-            for (int way = 0; way < 4; way++) {
-                const double ms = w.ms[way], cost = p == 0   ? ms
-                                                    : p == 1 ? ms * watts[way]
-                                                             : ms * ms * watts[way];
-                if ((way == QN_CORES_BESIDE && !has_beside) || (least > 0 && cost >= least))
+            for (int mode = 0; mode < 4; mode++) {
+                const double ms = w.ms[mode], cost = p == 0   ? ms
+                                                     : p == 1 ? ms * watts[mode]
+                                                              : ms * ms * watts[mode];
+                if ((mode == QN_CORES_BESIDE && !has_beside) || (least > 0 && cost >= least))
                     continue;
-                best = way;
+                best = mode;
                 least = cost;
             }
             CHECK(c.adapting.kept == best);
             CHECK(c.use.n_points == 3 + has_beside);
             for (int i = 0; i < c.use.n_points; i++) {
                 const qn_core_point *at = &c.use.points[i];
-                const int way = has_beside || i == 0 ? i : i + 1;
-                CHECK(at->is_beside == (way == QN_CORES_BESIDE));
-                CHECK(at->joules > 0.99 * at->ns * 1e-9 * watts[way] &&
-                      at->joules < 1.01 * at->ns * 1e-9 * watts[way]);
+                const int mode = has_beside || i == 0 ? i : i + 1;
+                CHECK(at->is_beside == (mode == QN_CORES_BESIDE));
+                CHECK(at->joules > 0.99 * at->ns * 1e-9 * watts[mode] &&
+                      at->joules < 1.01 * at->ns * 1e-9 * watts[mode]);
             }
         }
     }

@@ -1,6 +1,6 @@
-/* See spread.h. A table gives, for every space, the value of the new graph that holds a value of
+/* See partition.h. A table gives, for every space, the value of the new graph that holds a value of
  * the old one. */
-#include "plan/lanes/spread.h"
+#include "plan/lanes/partition.h"
 
 #include "base/status.h"
 #include "ops/ops.h"
@@ -194,7 +194,7 @@ static qn_status allocate_all(spreading *s) {
     return s->home && s->lane && s->is_late ? QN_OK : QN_ERROR_MEMORY;
 }
 
-static qn_status keep(const spreading *s, qn_spread *spread) {
+static qn_status keep(const spreading *s, qn_partition *partition) {
     const size_t n_nodes = (size_t)s->to->n_nodes;
     int16_t *lane_of = qn_arena_allocate(&s->to->arena, n_nodes + 1, sizeof *lane_of);
     if (!lane_of)
@@ -205,17 +205,17 @@ static qn_status keep(const spreading *s, qn_spread *spread) {
         if (s->at[0][v].id < 0)
             s->at[0][v] = s->at[s->home[v]][v];
     }
-    *spread = (qn_spread){.graph = s->to, .assignment = *s->wanted, .values = s->at[0]};
-    spread->assignment.lane_of = lane_of;
-    spread->assignment.space_of = NULL; /* the graph says it */
+    *partition = (qn_partition){.graph = s->to, .assignment = *s->wanted, .values = s->at[0]};
+    partition->assignment.lane_of = lane_of;
+    partition->assignment.space_of = NULL; /* the graph says it */
     return QN_OK;
 }
 
-static qn_status make(spreading *s, qn_spread *spread) {
+static qn_status make(spreading *s, qn_partition *partition) {
     QN_TRY(allocate_all(s));
     qn_plan_find_late(s->from, s->is_late);
     QN_TRY(add_all(s));
-    return keep(s, spread);
+    return keep(s, partition);
 }
 
 /* What swaps has copies between spaces of its own, and waits that hold only in the order of its
@@ -235,11 +235,12 @@ static qn_status check_in_one_space(const qn_graph *graph, int swap_space) {
     return QN_OK;
 }
 
-qn_status qn_spread_make(const qn_graph *graph, const qn_assignment *wanted, qn_spread *spread) {
+qn_status qn_partition_make(const qn_graph *graph, const qn_assignment *wanted,
+                            qn_partition *partition) {
     spreading s = {.from = graph, .wanted = wanted};
     QN_TRY(check_in_one_space(graph, wanted->swap_space));
     QN_TRY(qn_copy_begin(graph, &s.to));
-    const qn_status status = make(&s, spread);
+    const qn_status status = make(&s, partition);
     qn_release(graph->allocator, s.lane_of, s.lane_capacity, sizeof *s.lane_of);
     if (status != QN_OK)
         qn_graph_destroy(s.to);
