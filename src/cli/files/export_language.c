@@ -60,6 +60,7 @@ static qn_status write_adapter(const qn_language_model *m, const qn_metadata *pa
         QN_TRY(add_tensor(s, &s->tensors.tensors[i]));
     const qn_gguf_entry entries[] = {
         {"general.type", "adapter", 0},
+        {"quern.version", qn_version(), 0}, /* by which its own files are known */
         {"general.architecture", m->language.family->gguf, 0},
         {"adapter.type", "lora", 0},
         {"adapter.lora.alpha", NULL,

@@ -59,7 +59,8 @@ unsigned qn_own_kinds_of_head(const char *head, size_t bytes) {
         bool is_so;
     } rows[] = {
         {QN_OWN_NETWORK,
-         bytes > 2 && head[0] == 8 && holds(head, bytes < 64 ? bytes : 64, "quern")},
+         (bytes > 2 && head[0] == 8 && holds(head, bytes < 64 ? bytes : 64, "quern")) ||
+             (begins(head, bytes, "GGUF") && holds(head, bytes, "quern.version"))},
         {QN_OWN_PAGE, begins(head, bytes, "<!doctype html>") &&
                           holds(head, bytes, "<meta name=\"generator\" content=\"quern\">")},
         {QN_OWN_TRACE, holds(head, bytes < 128 ? bytes : 128, "\"producer\":\"quern\"")},
