@@ -36,7 +36,7 @@ PARSERS = {
     "src/onnx/operators/known.c", "src/onnx/operators/matrix.c", "src/onnx/operators/norm.c",
     "src/onnx/operators/recurrent.c", "src/onnx/operators/reduce.c", "src/onnx/images/resample.c",
     "src/onnx/operators/select.c", "src/onnx/operators/shape.c", "src/onnx/recognise.c",
-    "src/onnx/recognise_layers.c", "src/plan/swap/swap_speed.c", "src/run/tuning/tuner_cache.c", "src/study/cell.c",
+    "src/onnx/recognise_layers.c", "src/tasks/features/unknown.c", "src/plan/swap/swap_speed.c", "src/run/tuning/tuner_cache.c", "src/study/cell.c",
     "src/study/observations.c", "src/study/row.c", "src/tasks/class_weights.c",
 }
 

@@ -69,6 +69,7 @@ typedef struct prediction {
     bool is_regression, is_json, is_csv;
     bool are_labels;    /* chances of labels, of which a sample may have several */
     double *thresholds; /* (n_outputs) of those */
+    bool tells_unknown; /* things that are none of the classes */
     double unsure;      /* an answer of less chance is unsure; 0: none */
     bool has_head;      /* of the table was printed */
     int64_t batch;
@@ -144,6 +145,7 @@ static qn_status open_all(const arguments *a, prediction *p) {
     p->are_labels = p->preparation->table && p->preparation->table->are_labels;
     const char *unsure = qn_predictor_setting(p->predictor, QN_UNSURE_BELOW);
     p->unsure = unsure && !p->is_regression ? qn_decimal_read(unsure, NULL) : 0;
+    p->tells_unknown = p->batch == 1 && qn_predictor_tells_unknown(p->predictor);
     p->thresholds = calloc((size_t)facts.n_outputs, sizeof *p->thresholds);
     if (p->thresholds)
         qn_label_thresholds_read(qn_predictor_setting(p->predictor, QN_LABEL_THRESHOLDS),
@@ -192,6 +194,12 @@ static bool is_unsure(const prediction *p) {
     return p->unsure > 0 && (double)p->best[0].value < p->unsure;
 }
 
+/* An unsure answer, of a picture that is far from all classes; pictures are predicted one by
+ * one. */
+static bool is_unknown(const prediction *p) {
+    return p->tells_unknown && is_unsure(p) && qn_predictor_is_unknown(p->predictor);
+}
+
 /* The labels of a sample, with a bar between, as a field. */
 static void print_labels(const prediction *p, const float *outputs, qn_output *out) {
     bool is_first = true;
@@ -235,6 +243,8 @@ static void print_json(const prediction *p, sample_name of) {
     json_close_list();
     if (p->unsure > 0)
         json_flag("unsure", is_unsure(p));
+    if (p->tells_unknown)
+        json_flag("unknown", is_unknown(p));
     json_end();
 }
 
@@ -246,7 +256,9 @@ static void print_line(const prediction *p, sample_name of) {
         printf("rows %lld to %lld:", (long long)of.row, (long long)of.last);
     else
         printf("row %lld:", (long long)of.row);
-    if (is_unsure(p))
+    if (is_unknown(p))
+        fputs(" unknown:", stdout);
+    else if (is_unsure(p))
         fputs(" unsure:", stdout);
     for (int i = 0; i < p->n_top; i++) {
         const char *name = class_name(&p->best[i], number, sizeof number);

@@ -15,6 +15,7 @@
 #include "tasks/confusion.h"
 #include "tasks/features/calibration.h"
 #include "tasks/features/features.h"
+#include "tasks/features/unknown.h"
 #include "tasks/reading.h"
 #include "tasks/rows/labels.h"
 #include "tasks/rows/regression.h"
@@ -910,6 +911,7 @@ static qn_status fit_to(qn_task *task, qn_features *features, bool (*should_stop
     const classification *c = task->self;
     float *weight, *bias;
     QN_TRY(find_head(task, &weight, &bias));
+    QN_TRY(qn_known_region_keep(task->allocator, features, c->n_outputs, task->settings));
     QN_TRY(qn_head_fit_find(task->allocator, features, c->n_outputs, should_stop, user, weight,
                             bias, NULL, fit));
     return keep_unsure(task, fit);

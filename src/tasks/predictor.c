@@ -10,6 +10,7 @@
 #include "passes/head.h"
 #include "quern/checkpoint.h"
 #include "quern/onnx.h"
+#include "tasks/features/unknown.h"
 #include "tasks/rows/predict.h"
 #include "tasks/rows/regression.h"
 #include "tasks/tasks.h"
@@ -19,7 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROGRAM = 0, OUTPUTS = 0 }; /* the only program, its only result */
+/* The only program, its results: the second where it tells unknown things. */
+enum { PROGRAM = 0, OUTPUTS = 0, FEATURES = 1 };
 
 struct qn_predictor {
     const qn_allocator *below; /* the caller's */
@@ -35,7 +37,9 @@ struct qn_predictor {
     bool is_regression;
     int64_t batch;
     qn_engine *engine;
-    float *x; /* (batch,) + input */
+    float *x;              /* (batch,) + input */
+    qn_known_region known; /* no classes: it does not tell unknown things */
+    bool is_unknown;       /* the first sample of the last batch */
 };
 
 static bool is_onnx(const char *path) {
@@ -177,6 +181,10 @@ static qn_value build(qn_graph *graph, void *user, int phase, qn_value *kept) {
     qn_result(graph, are_labels         ? qn_sigmoid(graph, "chances", outputs)
                      : p->is_regression ? outputs
                                         : qn_softmax(graph, "probabilities", outputs));
+    const qn_node *head = p->known.n_classes > 0 ? qn_find_head(graph, outputs, NULL) : NULL;
+    if (head)
+        qn_result(graph, qn_reshape(graph, "features", head->inputs[0],
+                                    QN_SHAPE(p->batch, p->known.width)));
     return QN_NO_VALUE;
 }
 
@@ -244,11 +252,20 @@ static qn_status make_engine_for_batch(qn_predictor *p, const qn_predictor_optio
     return make_engine(p, o);
 }
 
+/* Of weights whose head was fitted, and not trained on in steps. */
+static qn_status read_known(qn_predictor *p) {
+    const char *step = qn_metadata_get(p->pairs, "step");
+    return step && strcmp(step, "1") == 0 ? qn_known_region_read(&p->allocator, p->pairs, &p->known)
+                                          : QN_OK;
+}
+
 static qn_status open_all(qn_predictor *p, const qn_predictor_options *o, const char *path) {
     const bool is_network = is_onnx(path);
     p->batch = o->batch > 0 ? o->batch : 1;
     QN_TRY(is_network ? open_network(p, o, path) : open_checkpoint(p, o, path));
     p->is_regression = p->preparation.n_classes == 0;
+    if (!is_network)
+        QN_TRY(read_known(p));
     QN_TRY(make_engine_for_batch(p, o));
     if (!is_network)
         QN_TRY(load(p, o, path));
@@ -289,6 +306,7 @@ void qn_predictor_close(qn_predictor *p) {
     if (p->x)
         qn_release(&p->allocator, p->x, (size_t)(p->batch * qn_shape_count(p->input)),
                    sizeof *p->x);
+    qn_known_region_deinit(&p->allocator, &p->known);
     qn_engine_destroy(p->engine);
     qn_onnx_close(p->network);
     qn_metadata_destroy(p->pairs);
@@ -304,7 +322,19 @@ static qn_status run(qn_predictor *p, int64_t n, float *outputs) {
            (size_t)(n * p->n_outputs) * sizeof *outputs);
     if (p->is_regression)
         qn_targets_restore(&p->preparation, p->n_outputs, n, outputs);
+    if (p->known.n_classes > 0)
+        p->is_unknown =
+            qn_known_region_distance(&p->known, qn_engine_result(p->engine, PROGRAM, FEATURES)) >
+            p->known.most;
     return QN_OK;
+}
+
+bool qn_predictor_tells_unknown(const qn_predictor *p) {
+    return p->known.n_classes > 0;
+}
+
+bool qn_predictor_is_unknown(const qn_predictor *p) {
+    return p->is_unknown;
 }
 
 static qn_status check_images(const qn_predictor *p) {

@@ -98,6 +98,7 @@ class Start(quern.Case):
         lines = self.run_quern("predict", "--weights", "a.st", "new", "--json").events
         for line in lines:
             self.assertEqual(line["unsure"], line["classes"][0]["probability"] < head["unsure_below"])
+            self.assertTrue(line["unsure"] or not line["unknown"])
 
     def test_refused(self):
         """Options that mean nothing beside a start, names that are not there, pictures that are too small."""

@@ -4,8 +4,8 @@
 #include <math.h>
 
 void qn_calibration_add(qn_calibration *c, double chance, bool is_right) {
-    const int at = (int)(chance * QN_CALIBRATION_BINS);
-    const int bin = at < 0 ? 0 : at < QN_CALIBRATION_BINS ? at : QN_CALIBRATION_BINS - 1;
+    const int at = chance > 0 && chance < 1 ? (int)(chance * QN_CALIBRATION_BINS) : 0;
+    const int bin = chance >= 1 ? QN_CALIBRATION_BINS - 1 : at;
     c->chance[bin] += chance;
     c->right[bin] += is_right;
     c->n++;

@@ -15,6 +15,11 @@ const qn_metadata *qn_predictor_settings(const qn_predictor *predictor);
 /* A setting of its checkpoint, or null. */
 const char *qn_predictor_setting(const qn_predictor *predictor, const char *name);
 
+/* Whether the weights tell things that are none of their classes; and whether the first sample of
+ * the last prediction is one. */
+bool qn_predictor_tells_unknown(const qn_predictor *predictor);
+bool qn_predictor_is_unknown(const qn_predictor *predictor);
+
 /* The rows of the data, from 0, that a sample is: several, where it is a window. */
 typedef struct qn_sample_rows {
     int64_t first, n;
