@@ -71,6 +71,15 @@ def _switch_dropout(module: Any, torch: Any, on: bool) -> None:
             part.train(on and part.p > 0)
 
 
+def _tell_of_norms(module: Any, torch: Any) -> None:
+    """In eval mode these layers read statistics that they do not train by."""
+    found = [name for name, part in module.named_modules()
+             if isinstance(part, torch.nn.modules.instancenorm._InstanceNorm) and part.track_running_stats]
+    if found:
+        c.warn(f"{', '.join(found[:5])}{', ...' if len(found) > 5 else ''}: an instance norm with running statistics trains by its batch "
+               "here, by each sample in PyTorch; give it track_running_stats=False")
+
+
 def _tell_of_dropout(module: Any, torch: Any, kept: bool) -> None:
     lost = [name for name, part in module.named_modules()
             if isinstance(part, torch.nn.modules.dropout._DropoutNd) and part.p > 0 and
@@ -84,15 +93,26 @@ def _tell_of_dropout(module: Any, torch: Any, kept: bool) -> None:
 # ---- inputs and outputs ----
 
 
+def _put_in_order(module: Any) -> None:
+    """Inputs of a copy that its forward takes by name alone may be given in order, too."""
+    parameters = inspect.signature(module.forward).parameters.values()
+    if not any(one.kind is one.KEYWORD_ONLY for one in parameters) or any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        return
+    names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+    given = [f"{one.name}={one.name}" if one.kind is one.KEYWORD_ONLY else one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+    module.forward = eval(f"lambda {', '.join(names)}: inner({', '.join(given)})", {"inner": module.forward})
+
+
 def _arguments(module: Any, example: Any, torch: Any) -> tuple[Any, ...]:
     """The example as positional arguments: a tensor, several, or a dictionary by the names of forward's."""
     if isinstance(example, dict):
         bound = inspect.signature(module.forward).bind(**example)
         bound.apply_defaults()
-        if bound.kwargs:
-            raise c.ArgumentError(f"forward takes {', '.join(bound.kwargs)} by name alone; give the module a forward that "
-                                  "takes its inputs in order")
-        example = bound.args
+        taken = inspect.signature(module.forward).parameters.values()
+        if any(one.kind in (one.VAR_KEYWORD, one.VAR_POSITIONAL) for one in taken) and bound.kwargs:
+            raise c.ArgumentError(f"forward takes {', '.join(bound.kwargs)} by names that it does not list; give the module a "
+                                  "forward that lists its inputs")
+        example = (*bound.args, *bound.kwargs.values())
     arguments = tuple(example) if isinstance(example, (tuple, list)) else (example,)
 
     def plain(one: Any) -> Any:
@@ -357,6 +377,8 @@ def export(module: Any, example: Any, path: str) -> list[str]:
     arguments = _arguments(module, example, torch)
     with _apart(torch):
         same = _copy(module, torch)
+        if isinstance(example, dict):
+            _put_in_order(same)
         outputs = _run(same, arguments, torch)
         wanted = _to_numpy(outputs, torch)
         if _drop_hooks(same) and _difference(_to_numpy(_run(same, arguments, torch), torch), wanted) > _MOST:
@@ -375,6 +397,7 @@ def export(module: Any, example: Any, path: str) -> list[str]:
         _switch_dropout(same, torch, False)
         _check(same, arguments, path, inputs, torch)
     _tell_of_dropout(same, torch, has_dropout)
+    _tell_of_norms(same, torch)
     return [name for name, one in same.named_parameters(remove_duplicate=False) if one.requires_grad] \
         if _version(torch) >= (2, 0) else _all_names(same)
 

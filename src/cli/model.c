@@ -235,6 +235,30 @@ static void note_unsure(const qn_model *model) {
                       model->name, fixed, n_fixed == 1 ? "is fixed" : "are fixed");
 }
 
+/* "NAME and 3 others" that a file has no more; false: there is nothing to say. */
+static bool name_missing(const qn_onnx_network *network, char *text, size_t size) {
+    int n = 0;
+    const char *first = network ? qn_onnx_missing_parameter(network, &n) : NULL;
+    if (!first)
+        return false;
+    if (n == 1)
+        snprintf(text, size, "%.200s", first);
+    else
+        snprintf(text, size, "%.200s and %d other%s", first, n - 1, n == 2 ? "" : "s");
+    return true;
+}
+
+/* What trains is then not what the module trains. */
+static void note_missing(const qn_model *model) {
+    char names[256];
+    if (name_missing(imported.network, names, sizeof names))
+        terminal_note(
+            "%s has no %s of the module's parameters: nothing reads them, or the exporter "
+            "dropped them, or made them one with others that begin alike, which trains "
+            "otherwise than PyTorch; export with optimize=False",
+            model->name, names);
+}
+
 qn_status model_say(const qn_model *model) {
     qn_model_size size;
     char count[32];
@@ -249,5 +273,6 @@ qn_status model_say(const qn_model *model) {
     terminal_note("%s: %s numbers train; quern import lists them", model->name,
                   grouped(size.n_parameters, count));
     note_unsure(model);
+    note_missing(model);
     return QN_OK;
 }

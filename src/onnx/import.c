@@ -578,6 +578,11 @@ const qn_onnx_place *qn_onnx_output(const qn_onnx_network *network, int index) {
     return index >= 0 && index < network->n_outputs ? &network->outputs[index] : NULL;
 }
 
+const char *qn_onnx_missing_parameter(const qn_onnx_network *network, int *n) {
+    *n = network->decisions.n_missing;
+    return *n > 0 ? network->decisions.missing[0] : NULL;
+}
+
 int qn_onnx_initializer_count(const qn_onnx_network *network) {
     QN_NEED_OR(network, "network", 0);
     return network->decisions.n;

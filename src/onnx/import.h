@@ -88,4 +88,8 @@ qn_status qn_onnx_recognise(const qn_onnx_model *model, qn_arena *arena,
 /* The first node whose output is a network's output: of a softmax at the end, or -1. */
 int qn_onnx_softmax_at_end(const qn_onnx_model *model, bool has_batch);
 
+/* The first parameter of PyTorch's module that the file names and has no more; null: none. *n: how
+ * many there are. */
+const char *qn_onnx_missing_parameter(const qn_onnx_network *network, int *n);
+
 #endif

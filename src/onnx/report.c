@@ -120,6 +120,10 @@ static void put_initializers(qn_output *out, const qn_onnx_decisions *decisions)
         qn_json_close(out, '}');
     }
     qn_json_close(out, ']');
+    qn_json_open(out, "missing", '[');
+    for (int i = 0; i < decisions->n_missing; i++)
+        qn_json_text(out, NULL, decisions->missing[i]);
+    qn_json_close(out, ']');
 }
 
 static void put_failure(qn_output *out, const char *node, const char *type, const char *reason) {

@@ -326,6 +326,43 @@ static int kind_of(const deciding *d, int i) {
 
 static bool is_weight_name(const char *name, size_t length);
 
+/* Whether a list of what was folded names it in quotes. */
+static bool is_in_list(const char *list, const char *name, size_t length) {
+    for (const char *at = list; at && (at = strstr(at, name)); at += length) {
+        if (at > list && at[-1] == '\'' && at[length] == '\'')
+            return true;
+    }
+    return false;
+}
+
+static bool was_folded(const deciding *d, const char *name, size_t length) {
+    bool was = false;
+    for (int i = 0; !was && i < d->decisions->n; i++)
+        was = is_in_list(said_of(d, i, folded_key), name, length);
+    return was;
+}
+
+/* The optimiser of PyTorch's exporter drops biases of zeros, and makes equal tensors one: then the
+ * file trains another network than the module. Parameters that nothing of the module reads are
+ * not in the file either. */
+static qn_status find_missing(deciding *d) {
+    const size_t n = (size_t)d->signature.n + 1;
+    d->decisions->missing = qn_arena_allocate(d->arena, n, sizeof *d->decisions->missing);
+    if (!d->decisions->missing)
+        return QN_ERROR_MEMORY;
+    for (int i = 0; i < d->signature.n; i++) {
+        const name_entry *e = &d->signature.entries[i];
+        char *name = qn_arena_format(d->arena, "%.*s", (int)e->length, e->name);
+        if (!name)
+            return QN_ERROR_MEMORY;
+        if (e->index != 1 || qn_onnx_find_decision(d->decisions, name) ||
+            was_folded(d, name, e->length))
+            continue;
+        d->decisions->missing[d->decisions->n_missing++] = name;
+    }
+    return QN_OK;
+}
+
 /* Of "['a.weight', 'b']", names in quotes: how many are parameters, and how many there are.
  * Files of some versions have no signature: then it is by their names. */
 static int count_folded(const deciding *d, const char *list, int *n) {
@@ -693,5 +730,6 @@ qn_status qn_onnx_decide(const qn_onnx_model *model, const char *train_only, con
     }
     if (decisions->n > 1)
         qsort(decisions->by_name, (size_t)decisions->n, sizeof *decisions->by_name, compare_names);
+    QN_TRY(find_missing(&d));
     return check_required(&d, required);
 }

@@ -14,6 +14,8 @@ typedef struct qn_onnx_decisions {
     int n;
     qn_onnx_initializer *list;           /* (n): the file's order, graphs inside of nodes last */
     const qn_onnx_initializer **by_name; /* (n), sorted */
+    int n_missing;        /* parameters of PyTorch's module that the file has no more */
+    const char **missing; /* (n_missing) their names */
 } qn_onnx_decisions;
 
 /* train_only: patterns; what they name in full trains if it is real, what they fit with "*" or

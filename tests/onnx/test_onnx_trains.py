@@ -170,8 +170,12 @@ class Trains(quern.Case):
             self.assertIn("bn.running_mean is a batch norm's running statistic", done.errors)
         (self.folder / "all").write_text("\n".join(list(constants)[:3]))
         self.run_quern("import", "bn.onnx", "--requires-grad", "all")
+        self.assertEqual(self.run_quern("export", "bn.onnx", "--out", "out.onnx").errors, "")
+        self.assertEqual(onnx.load(self.folder / "out.onnx").graph.node, onnx.load(self.folder / "bn.onnx").graph.node)
+        self.train(self.folder / "bn.onnx")
         self.assertIn("1 batch norms of the file normalise by their batch",
-                      self.run_quern("export", "bn.onnx", "--out", "out.onnx").errors)
+                      self.run_quern("export", "bn.onnx", "--weights", "trained.st", "--out", "out.onnx").errors)
+        self.assertEqual(onnx.load(self.folder / "out.onnx").graph.node[1].output, ["y"])
 
     def test_a_pattern_trains_what_is_unsure(self):
         path = self.network("tf2onnx", ["scale", "rows", "dense/kernel", "dense/bias"])

@@ -32,6 +32,13 @@ class TwoInputs(nn.Module):
         return self.last(torch.relu(self.a(x) * self.scale + self.b(y)))
 
 
+class ByName(TwoInputs):
+    """Inputs that are given by name alone."""
+
+    def forward(self, x, *, y, more=None):
+        return super().forward(x, y)
+
+
 class TwoOutputs(nn.Module):
     def __init__(self):
         super().__init__()
@@ -191,6 +198,15 @@ class Computes(Case):
         with self.assertRaisesRegex(quern.ArgumentError, r"input y is \(5, 2\)"):
             model.predict((x, y[:, :2]))
         self.same(TwoOutputs(), torch.randn(2, 4))
+
+    def test_by_name(self):
+        self.same(ByName(), {"x": torch.randn(2, 4), "y": torch.randn(2, 3)})
+
+    @unittest.skipIf(torch.__version__.startswith("1."), "its exporter has no instance norm with running statistics")
+    def test_instance_norm(self):
+        module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.InstanceNorm2d(4, track_running_stats=True), nn.Flatten(), nn.Linear(144, 3))
+        _, told = quietly(lambda: quern.Model.from_torch(module, torch.randn(2, 3, 8, 8)))
+        self.assertTrue(any("trains by its batch" in one for one in told), told)
 
     def test_dropout(self):
         module = convolution()

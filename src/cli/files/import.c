@@ -116,6 +116,10 @@ static void print_initializers(const cJSON *report) {
                trains ? "trains" : "fixed", shown(one, "reason"));
         n_unsure += !is_sure;
     }
+    cJSON_ArrayForEach(one, cJSON_GetObjectItemCaseSensitive(report, "missing")) printf(
+        "%-12s%s  of the module: nothing reads it, or the exporter dropped it, or made it one "
+        "with another that begins alike (export with optimize=False)\n",
+        "missing", cJSON_GetStringValue(one));
     if (n_unsure > 0)
         printf("%-12s%s: change them by --train-only, --freeze or --requires-grad FILE\n", "unsure",
                grouped(n_unsure, count));

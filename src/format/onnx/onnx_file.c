@@ -179,6 +179,7 @@ static qn_status read_model(qn_onnx_reading *reading, const void *from, size_t n
     QN_TRY(read_opset(reading, message, &model->opset));
     QN_TRY(read_properties(reading, message, model));
     QN_TRY(qn_onnx_read_graph(reading, message->graph, model));
+    QN_TRY(qn_onnx_part_tensors(reading, message, model));
     QN_TRY(qn_onnx_place_functions(reading, message, model));
     return qn_onnx_check_names(reading, model);
 }

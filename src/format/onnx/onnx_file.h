@@ -203,10 +203,10 @@ typedef struct qn_onnx_changes {
     const char *output, *inner;   /* what other nodes call the one becomes the other, which the last
                                      nodes read; inner null: it stays */
     int64_t old_width, width;     /* of outputs; equal: they stay */
+    bool is_trained;              /* parted tensors stay so, norms and dropouts are for inference */
 } qn_onnx_changes;
 
-/* Writes a file that was read again, for inference: batch norms and dropouts that said that they
- * train no longer do. Where and when as qn_onnx_file_write. */
+/* Writes a file that was read again. Where and when as qn_onnx_file_write. */
 qn_status qn_onnx_file_rewrite(const qn_onnx_file *file, const qn_onnx_changes *changes,
                                const char *path, bool is_outside);
 

@@ -19,6 +19,14 @@ typedef struct qn_onnx_mapping {
     size_t bytes;
 } qn_onnx_mapping;
 
+/* An input of a node that reads a tensor of its own again (onnx_merged.c). */
+typedef struct qn_onnx_parted {
+    const struct qn_onnx_parted *next;
+    const char *output; /* the node's first */
+    int input;
+    const char *name;
+} qn_onnx_parted;
+
 struct qn_onnx_file {
     const qn_allocator *allocator;
     qn_arena arena;
@@ -26,6 +34,8 @@ struct qn_onnx_file {
     const void *mapped; /* (mapped_bytes) itself, where large initialisers are read; or null */
     size_t mapped_bytes;
     qn_onnx_model model;
+    const qn_onnx_parted *parted;
+    int n_parted; /* initialisers at the end of the model's that the message has not */
     const Onnx__ModelProto *message; /* what the model was read from */
     qn_onnx_tensor tensor;           /* where it is of a tensor alone */
 };
@@ -84,6 +94,10 @@ qn_status qn_onnx_read_overload(qn_onnx_reading *reading, const Onnx__NodeProto 
 /* Puts the bodies of the file's functions in place of the nodes that call them. */
 qn_status qn_onnx_place_functions(qn_onnx_reading *reading, const Onnx__ModelProto *message,
                                   qn_onnx_model *model);
+
+/* Parts tensors that the exporter made one. */
+qn_status qn_onnx_part_tensors(qn_onnx_reading *reading, const Onnx__ModelProto *message,
+                               qn_onnx_model *model);
 
 /* The pairs in a field of a message, whether or not the schema that this was compiled with knows
  * the field: those of values and tensors came with version 10 of the format. */

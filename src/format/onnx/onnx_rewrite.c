@@ -40,7 +40,8 @@ static qn_status list_initializers(rewriting *r) {
     QN_TRY(place(r, (size_t)(from->n_initializers + r->changes->n_tensors), sizeof *tensors,
                  &tensors));
     int n = 0;
-    for (int i = 0; i < from->n_initializers; i++) {
+    const int n_own = from->n_initializers - (r->changes->is_trained ? 0 : r->file->n_parted);
+    for (int i = 0; i < n_own; i++) {
         const qn_onnx_change *c =
             find_change(r, QN_ONNX_CHANGE_NUMBERS, from->initializers[i].name);
         tensors[n++] = c ? c->tensor : from->initializers[i];
@@ -99,15 +100,32 @@ static qn_status change_reads(rewriting *r, const char *output, Onnx__NodeProto 
     return QN_OK;
 }
 
-/* Batch norm and dropout as they are in inference, which is what a file is written for: without
- * statistics of batches and masks. */
+static bool is_initializer(const rewriting *r, const char *name) {
+    const Onnx__GraphProto *graph = r->file->message->graph;
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        if (strcmp(qn_onnx_text_or_empty(graph->initializer[i]->name), name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a batch norm has statistics of the file, and gives new ones. */
+static bool moves_statistics(const rewriting *r, const Onnx__NodeProto *node) {
+    return node->n_input > 4 && is_initializer(r, node->input[3]) &&
+           is_initializer(r, node->input[4]) && node->n_output > 1 && *node->output[1];
+}
+
+/* What was trained is written for inference: batch norms by the statistics that training moved,
+ * and dropouts without masks. A batch norm that is always by its batch stays. */
 static qn_status make_inference(rewriting *r, Onnx__NodeProto *node) {
     const char *type = qn_onnx_text_or_empty(node->op_type);
+    if (!r->changes->is_trained)
+        return QN_OK;
     if (strcmp(type, "Dropout") == 0 && node->n_input > 2) {
         node->n_input = 2;
         return QN_OK;
     }
-    if (strcmp(type, "BatchNormalization") != 0)
+    if (strcmp(type, "BatchNormalization") != 0 || !moves_statistics(r, node))
         return QN_OK;
     Onnx__AttributeProto **list;
     size_t n = 0;
@@ -127,6 +145,26 @@ static qn_status make_inference(rewriting *r, Onnx__NodeProto *node) {
     return QN_OK;
 }
 
+/* What was parted to train stays parted. */
+static qn_status part_reads(rewriting *r, const char *output, Onnx__NodeProto *node) {
+    char **inputs = NULL;
+    for (const qn_onnx_parted *p = r->file->parted; p; p = p->next) {
+        if (!r->changes->is_trained || strcmp(p->output, output) != 0)
+            continue;
+        if (!inputs) {
+            QN_TRY(place(r, node->n_input + 1, sizeof *inputs, &inputs));
+            memcpy(inputs, node->input, node->n_input * sizeof *inputs);
+            node->input = inputs;
+        }
+        if ((size_t)p->input == node->n_input) /* a bias that the file left out */
+            node->n_input++;
+        else if ((size_t)p->input > node->n_input)
+            continue;
+        inputs[p->input] = (char *)(uintptr_t)p->name;
+    }
+    return QN_OK;
+}
+
 /* The node as it is written, or null: it goes, since what it gave is a tensor of its own. */
 static qn_status rewrite_node(rewriting *r, Onnx__NodeProto *from, Onnx__NodeProto **to) {
     const char *output = from->n_output > 0 ? from->output[0] : "";
@@ -138,6 +176,7 @@ static qn_status rewrite_node(rewriting *r, Onnx__NodeProto *from, Onnx__NodePro
     const qn_onnx_change *c = find_change(r, QN_ONNX_CHANGE_NUMBERS, output);
     if (c && strcmp(qn_onnx_text_or_empty(from->op_type), "Constant") == 0)
         QN_TRY(change_constant(r, c, *to));
+    QN_TRY(part_reads(r, output, *to));
     if (find_change(r, QN_ONNX_CHANGE_READ, output))
         QN_TRY(change_reads(r, output, *to));
     return make_inference(r, *to);

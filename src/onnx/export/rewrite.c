@@ -377,22 +377,22 @@ static void close_weights(rewriting *r) {
     qn_file_close(r->file);
 }
 
-/* Says that batch norms which worked with their batch's statistics no longer do, where nothing was
- * trained that would have made others of the file's. */
+/* Says that batch norms which worked with their batch's statistics no longer do. */
 static void tell_modes(const rewriting *r) {
     const qn_onnx_model *m = r->network->source;
     const qn_log *log = r->network->log;
     int n = 0;
     for (int i = 0; i < m->n_nodes; i++) {
         const qn_onnx_attribute *mode = qn_onnx_find_attribute(&m->nodes[i], "training_mode");
-        n += strcmp(m->nodes[i].type, "BatchNormalization") == 0 && mode && mode->count != 0;
+        n += strcmp(m->nodes[i].type, "BatchNormalization") == 0 && mode && mode->count != 0 &&
+             m->nodes[i].n_outputs > 1 && *m->nodes[i].outputs[1];
     }
-    if (n == 0 || r->options->engine || r->file || !log || !log->write)
+    if (n == 0 || !r->changes.is_trained || !log || !log->write)
         return;
     char text[200];
     snprintf(text, sizeof text,
              "%d batch norms of the file normalise by their batch (training_mode); what is written "
-             "is for inference, and normalises by the file's running statistics",
+             "is for inference, and normalises by the running statistics, as evaluate and predict",
              n);
     log->write(log->user, 0, text);
 }
@@ -406,6 +406,7 @@ static qn_status rewrite(rewriting *r, qn_metadata **pairs, const char *path) {
     QN_TRY(qn_onnx_describe_preparation(r->exporter, pairs));
     QN_TRY(add_properties(r, *pairs));
     r->changes.tensors = r->tensors;
+    r->changes.is_trained = r->options->engine || r->file;
     tell_modes(r);
     if (r->changes.width != r->changes.old_width)
         QN_TRY(qn_onnx_check_changes(r->exporter, r->network, r->tensors, r->changes.n_tensors));

@@ -11,10 +11,11 @@
 
 static const double LEAST_SUM = 1e-30; /* of LpNormalization */
 
-/* Running statistics. A file may have several batch norms share equal ones; each gets its own. */
+/* Running statistics. A file may have several batch norms share equal ones, with one another or
+ * with weights that begin alike; each gets its own. */
 static qn_value read_statistic(qn_onnx_call *call, int input, const char *suffix) {
     qn_onnx_item *item = call->inputs[input];
-    if (!item->is_statistic) {
+    if (!item->is_statistic && item->value.id < 0) {
         item->is_statistic = true;
         return qn_onnx_parameter(call, input, NULL, false);
     }
@@ -61,6 +62,17 @@ static qn_status give_computed_norm(qn_onnx_call *call, qn_value x, double epsil
     return g->status;
 }
 
+/* Whether statistics are the file's own, which training moves. In training mode a norm that gives
+ * no new ones, or has a node's constants, has nothing to move: it is by its batch, always. */
+static bool has_statistics(const qn_onnx_call *call) {
+    const bool is_batch = qn_onnx_int(call, "training_mode", 0) != 0;
+    const qn_onnx_item *mean = call->inputs[3], *variance = call->inputs[4];
+    if (!mean->initializer || !variance->initializer)
+        return false;
+    return !is_batch || (!mean->is_constant_node && !variance->is_constant_node &&
+                         call->node->n_outputs > 1 && *call->node->outputs[1]);
+}
+
 static qn_status build_batch_norm(qn_onnx_call *call) {
     const int rank = qn_onnx_shape(call, 0).rank;
     const double epsilon = qn_onnx_float(call, "epsilon", 1e-5);
@@ -72,7 +84,7 @@ static qn_status build_batch_norm(qn_onnx_call *call) {
             return qn_fail(QN_ERROR_FORMAT, "input %d is left out", i);
     }
     const qn_value x = rank < 3 ? qn_onnx_plain(call, 0) : qn_onnx_channels_last(call, 0, rank);
-    if (!call->inputs[3]->initializer || !call->inputs[4]->initializer)
+    if (!has_statistics(call))
         return give_computed_norm(call, x, epsilon);
     const qn_value scale = qn_onnx_parameter(call, 1, NULL, true);
     const qn_value shift = qn_onnx_parameter(call, 2, NULL, true);

@@ -383,6 +383,8 @@ static qn_status build_concat(qn_onnx_call *call) {
                              ? qn_onnx_for_batch(call, i, whole.is_image)
                          : whole.is_image ? qn_onnx_channels_last(call, i, whole.shape.rank)
                                           : qn_onnx_plain(call, i);
+        if (qn_onnx_type_at(call, 0) == QN_ONNX_BOOL && n > 0) /* constants are whole numbers */
+            parts[n - 1] = qn_onnx_as_reals(call, parts[n - 1]);
     }
     if (!parts)
         return QN_ERROR_MEMORY;
