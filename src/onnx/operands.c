@@ -83,7 +83,9 @@ static bool is_weight(const qn_onnx_item *item) {
 
 bool qn_onnx_is_known(const qn_onnx_call *call, int input) {
     const qn_onnx_item *item = item_at(call, input);
-    return item && item->value.id < 0 && !is_weight(item) && (item->constant || item->initializer);
+    /* whole numbers stay known once a value was made of them, too */
+    const bool is_only = item && (item->value.id < 0 || (item->constant && item->constant->whole));
+    return is_only && !is_weight(item) && (item->constant || item->initializer);
 }
 
 bool qn_onnx_folds(const qn_onnx_call *call) {

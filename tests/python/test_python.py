@@ -280,6 +280,34 @@ class Files(Case):
         with self.assertRaisesRegex(quern.ArgumentError, "give samples=x"):
             quern.Model(self.folder / "i.safetensors").export(self.folder / "p.onnx")
 
+    def test_int8_elsewhere(self):
+        """Others compute of an int8 file what quern computes: ONNX Runtime where it is installed, else PyTorch, one node after the other. Every
+        node has a name of its own, as ONNX Runtime demands."""
+        try:
+            import onnx
+            import torch  # noqa: F401
+        except ImportError as missing:
+            self.skipTest(f"{missing.name} is not installed")
+        sys.path.insert(0, str(fresh.SOURCE / "tests/onnx"))
+        import exported
+        model = quern.Model("lenet5", classes=4, input=(28, 28, 1))
+        model.fit((self.x, self.y), steps=30, batch=16, lr=0.05, numerics="octo", meter=False)
+        path = self.folder / "i.onnx"
+        model.export(path, samples=self.x[:64])
+        file = onnx.load(path)
+        names = [node.name for node in file.graph.node]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertIn("QuantizeLinear", [node.op_type for node in file.graph.node])
+        kept = {p.key: p.value for p in file.metadata_props}
+        mean, deviation = (json.loads(kept.get(f"quern.preparation.{key}", other))[0] for key, other in (("mean", "[0]"), ("std_dev", "[1]")))
+        x = ((self.x.astype(np.float32) / 255 - mean) / deviation).transpose(0, 3, 1, 2).astype(np.float32)
+        try:
+            import onnxruntime
+            found = onnxruntime.InferenceSession(str(path)).run(None, {file.graph.input[0].name: x})[0]
+        except ImportError:
+            found = exported.run(str(path), x)[0]
+        self.assertGreater((found.argmax(1) == model.predict(self.x).argmax(1)).mean(), 0.97)
+
     def test_adapters_and_their_base(self):
         """Saved with adapters: the file holds the base, or names one that is there, or is refused."""
         lora = {"lora": "rank=2,layers=fc*", "steps": 3, "batch": 16, "lr": 0.1, "meter": False}
