@@ -12,6 +12,7 @@ PARSERS = {
     "src/data/images/heic.c", "src/data/images/idx.c",
     "src/data/images/jpeg.c", "src/data/images/orientation.c", "src/data/images/png.c", "src/data/images/tiff.c",
     "src/data/images/webp.c",
+    "src/data/chats/calls.c", "src/data/chats/expression.c", "src/data/chats/jinja.c", "src/data/chats/value.c",
     "src/data/npy.c", "src/data/npz.c", "src/data/series/series.c", "src/data/series/texts.c",
     "src/data/series/wav.c", "src/data/text/characters.c", "src/data/tokens/encode.c",
     "src/data/tokens/from_gguf.c", "src/data/tokens/from_json.c", "src/data/tokens/merges.c", "src/data/tokens/split.c",

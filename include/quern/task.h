@@ -215,6 +215,8 @@ typedef struct qn_sample_options {
     const char *stop;          /* text at which a sample ends, and which is left out; null: none */
     /* Pieces of text as they are made, whole characters each; null: put gets lines. */
     void (*stream)(void *user, const char *text, size_t bytes);
+    bool is_chat; /* the prompt is what a user says; the model's chat template is written around it,
+                     and the answer alone is put out */
 } qn_sample_options;
 
 /* Adds the pairs that an imported network's file was exported with (how samples were prepared and

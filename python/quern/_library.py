@@ -278,7 +278,8 @@ class SampleOptions(Sized):
     _fields_ = [("size", c_size_t), ("prompt", c_char_p), ("context", c_char_p), ("count", c_int64),
                 ("length", c_int64), ("temperature", c_double), ("seed", c_uint64), ("picture", c_char_p),
                 ("user", c_void_p), ("put", PUT_LINE), ("top_k", c_int64), ("top_p", c_double),
-                ("repetition_penalty", c_double), ("stop", c_char_p), ("stream", PUT_PIECE)]
+                ("repetition_penalty", c_double), ("stop", c_char_p), ("stream", PUT_PIECE),
+                ("is_chat", c_bool)]
 
 
 class Best(Structure):

@@ -13,7 +13,7 @@ _quern() {
     show) options='--html --json --data --threads --header --separator --decimal --dates --classes-from --resize --group --window --stride --window-label --time --force --help' ;;
     fix) options='--dry-run --yes --least --list --undo --json --data --threads --header --separator --decimal --dates --classes-from --resize --group --window --stride --window-label --time --force --help' ;;
     predict) options='--weights --top --threads --group --time --csv --json --header --separator --decimal --dates --shape --set --follow-links --help' ;;
-    sample) options='--weights --data --prompt --context --count --characters --tokens --top-p --top-k --repetition-penalty --stop --temperature --seed --picture --memory --threads --json --shape --set --follow-links --force --help' ;;
+    sample) options='--weights --data --prompt --context --count --characters --tokens --top-p --top-k --repetition-penalty --chat --stop --temperature --seed --picture --memory --threads --json --shape --set --follow-links --force --help' ;;
     convert) options='--model --map --key --out --input --classes --vocabulary --partial --seed --real --licence --source --show-map --json --force --help' ;;
     pretrained) options='--dir --json --help' ;;
     merge) options='--weights --out --data --load --shape --set --follow-links --force --help' ;;

@@ -457,6 +457,7 @@ complete -c quern -n '__fish_seen_subcommand_from sample' -l tokens -r -d 'lengt
 complete -c quern -n '__fish_seen_subcommand_from sample' -l top-p -r -d 'draw among the likeliest tokens that together reach X'
 complete -c quern -n '__fish_seen_subcommand_from sample' -l top-k -r -d 'draw among the N likeliest tokens'
 complete -c quern -n '__fish_seen_subcommand_from sample' -l repetition-penalty -r -d 'divides the logits of tokens that were there'
+complete -c quern -n '__fish_seen_subcommand_from sample' -l chat -d 'the prompt is what a user says, in a language model'\''s own chat template'
 complete -c quern -n '__fish_seen_subcommand_from sample' -l stop -r -d 'text before which a language model'\''s text ends'
 complete -c quern -n '__fish_seen_subcommand_from sample' -l temperature -r -d 'sampling temperature; 0 takes the likeliest character'
 complete -c quern -n '__fish_seen_subcommand_from sample' -l seed -r -d 'random seed'

@@ -109,9 +109,9 @@ qn_status model_check_built_in(const char *name) {
 
 const char *model_task_of_data(const char *data) {
     static const char *const tasks[][2] = {
-        {"text:", "language"},   {"pairs:", "translation"}, {"squad:", "answering"},
-        {"cartpole", "control"}, {"breakout", "control"},   {"process:", "control"},
-        {"npz:", "arrays"},
+        {"text:", "language"},   {"chat:", "language"},   {"pairs:", "translation"},
+        {"squad:", "answering"}, {"cartpole", "control"}, {"breakout", "control"},
+        {"process:", "control"}, {"npz:", "arrays"},
     };
     for (size_t i = 0; data && i < sizeof tasks / sizeof *tasks; i++) {
         if (strncmp(data, tasks[i][0], strlen(tasks[i][0])) == 0)

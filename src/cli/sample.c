@@ -74,6 +74,10 @@ static const option options[] = {
      .most = 100,
      .otherwise = "1, none",
      .help = "divides the logits of tokens that were there"},
+    {.name = "chat",
+     .kind = OPTION_FLAG,
+     .fallback = "no",
+     .help = "the prompt is what a user says, in a language model's own chat template"},
     {.name = "stop",
      .kind = OPTION_TEXT,
      .argument = "TEXT",
@@ -144,6 +148,7 @@ static void set_tokens(const arguments *a, qn_sample_options *sampled) {
     if (arguments_get(a, "repetition-penalty"))
         sampled->repetition_penalty = qn_decimal_read(arguments_get(a, "repetition-penalty"), NULL);
     sampled->stop = arguments_get(a, "stop");
+    sampled->is_chat = arguments_flag(a, "chat");
     if (!arguments_flag(a, "json"))
         sampled->stream = put_piece;
 }
@@ -172,7 +177,7 @@ static int sample(const arguments *a, session *s) {
 /* Options of other tasks mean nothing. */
 static qn_status check_options(const arguments *a, const session *s) {
     static const char *const of_tokens[] = {"tokens", "top-p", "top-k", "repetition-penalty",
-                                            "stop"};
+                                            "stop",   "chat"};
     static const char *const of_others[] = {"characters", "context", "picture", "data"};
     const bool is_file = is_of_tokens(s);
     const char *const *refused = is_file ? of_others : of_tokens;
@@ -195,8 +200,12 @@ static qn_status prepare(const arguments *a, session *s) {
     QN_TRY(check_options(a, s));
     if (!is_of_tokens(s))
         return QN_OK;
-    const int64_t wanted = (int64_t)(prompt ? strlen(prompt) : 0) + 1 + tokens;
-    const int64_t most = qn_language_model_of(s->model)->language.sizes[QN_LANGUAGE_CONTEXT];
+    const qn_language *language = &qn_language_model_of(s->model)->language;
+    if (arguments_flag(a, "chat") && !prompt)
+        return qn_fail(QN_ERROR_ARGUMENT, "--chat needs a --prompt: what the user says");
+    const int64_t around = arguments_flag(a, "chat") ? (int64_t)strnlen(language->chat, 1024) : 0;
+    const int64_t wanted = (int64_t)(prompt ? strlen(prompt) : 0) + around + 1 + tokens;
+    const int64_t most = language->sizes[QN_LANGUAGE_CONTEXT];
     snprintf(length, sizeof length, "%lld", (long long)(wanted < most ? wanted : most));
     QN_TRY(qn_metadata_set(s->pairs, "length", length));
     return qn_metadata_set(s->pairs, QN_DRAWS, "yes");

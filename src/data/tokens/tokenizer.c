@@ -242,3 +242,11 @@ const char *qn_tokenizer_token(const qn_tokenizer *t, int32_t token, size_t *byt
     *bytes = found->text ? found->bytes : 0;
     return found->text ? found->text : "";
 }
+
+bool qn_tokenizer_is_added(const qn_tokenizer *t, int32_t token) {
+    for (size_t i = 0; i < t->n_added; i++) {
+        if (t->added[i].token == token)
+            return true;
+    }
+    return false;
+}

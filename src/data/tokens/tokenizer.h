@@ -53,6 +53,9 @@ int32_t qn_tokenizer_count(const qn_tokenizer *tokenizer);
  * SentencePiece's, U+2581 stands for a blank. */
 const char *qn_tokenizer_token(const qn_tokenizer *tokenizer, int32_t token, size_t *bytes);
 
+/* Whether a token is found in texts before all others, as special ones are. */
+bool qn_tokenizer_is_added(const qn_tokenizer *tokenizer, int32_t token);
+
 /* Appends the tokens of a text. On failure tokens is as it was. */
 qn_status qn_tokenizer_encode(qn_tokenizer *tokenizer, const char *text, size_t bytes,
                               qn_tokens *tokens);

@@ -137,3 +137,55 @@ qn_status qn_language_read_special(const qn_language *language, qn_language_spec
     read_gguf(language, special);
     return QN_OK;
 }
+
+/* ---- words of chat templates ---- */
+
+static qn_status word_of_token(const qn_language *language, qn_language_key key,
+                               const qn_tokenizer *tokenizer, qn_arena *arena, const char **word) {
+    double number = -1;
+    size_t bytes;
+    if (qn_language_number(language, key, &number) != QN_LANGUAGE_FOUND ||
+        !is_token(language, number) || number >= qn_tokenizer_count(tokenizer))
+        return QN_OK;
+    const char *text = qn_tokenizer_token(tokenizer, (int32_t)number, &bytes);
+    *word = qn_arena_format(arena, "%.*s", (int)bytes, text);
+    return *word ? QN_OK : QN_ERROR_MEMORY;
+}
+
+/* A text, or an object with the text as "content". */
+static qn_status word_of_json(const cJSON *tree, const char *name, qn_arena *arena,
+                              const char **word) {
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(tree, name);
+    const char *text = cJSON_GetStringValue(
+        cJSON_IsObject(item) ? cJSON_GetObjectItemCaseSensitive(item, "content") : item);
+    if (!text || *word)
+        return QN_OK;
+    *word = qn_arena_text(arena, text);
+    return *word ? QN_OK : QN_ERROR_MEMORY;
+}
+
+static qn_status words_of_folder(const qn_language *language, qn_arena *arena,
+                                 qn_chat_words *words) {
+    static const char *const files[] = {"tokenizer_config.json", "special_tokens_map.json"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        cJSON *tree;
+        QN_TRY(read_json(language, files[i], &tree));
+        qn_status status = word_of_json(tree, "bos_token", arena, &words->begin);
+        if (status == QN_OK)
+            status = word_of_json(tree, "eos_token", arena, &words->end);
+        cJSON_Delete(tree);
+        QN_TRY(status);
+    }
+    return QN_OK;
+}
+
+qn_status qn_language_read_words(const qn_language *language, const qn_tokenizer *tokenizer,
+                                 qn_arena *arena, qn_chat_words *words) {
+    static const qn_language_key begin = {"tokenizer.ggml.bos_token_id", ""},
+                                 end = {"tokenizer.ggml.eos_token_id", ""};
+    *words = (qn_chat_words){NULL, NULL};
+    if (!language->files->is_gguf)
+        return words_of_folder(language, arena, words);
+    QN_TRY(word_of_token(language, begin, tokenizer, arena, &words->begin));
+    return word_of_token(language, end, tokenizer, arena, &words->end);
+}

@@ -3,6 +3,7 @@
 #include "base/rng.h"
 #include "base/status.h"
 #include "data/text/characters.h"
+#include "tasks/language/chats.h"
 #include "tasks/language/choose.h"
 #include "tasks/language/tokens.h"
 
@@ -272,10 +273,11 @@ static qn_status sample_one(qn_task *task, qn_tokens_task *t, const qn_sample_op
     writer w = {.allocator = task->allocator, .options = o};
     qn_tokens tokens;
     qn_tokens_init(&tokens, task->allocator);
-    qn_status status = read_tokens_of(t, o->prompt, &tokens);
+    qn_status status = o->is_chat ? qn_chats_ask(t->model, o->prompt ? o->prompt : "", &tokens)
+                                  : read_tokens_of(t, o->prompt, &tokens);
     if (status == QN_OK)
         status = check_room(t, o, tokens.n);
-    if (status == QN_OK && o->prompt) {
+    if (status == QN_OK && o->prompt && !o->is_chat) {
         const qn_sample_options plain = {.stream = o->stream, .put = o->put, .user = o->user};
         w.options = &plain; /* what ends the text may be in the prompt */
         status = write_text(&w, o->prompt, strlen(o->prompt));

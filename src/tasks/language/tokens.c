@@ -7,6 +7,7 @@
 #include "base/fmath.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "tasks/language/chats.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -41,13 +42,21 @@ static void tell_lost(const qn_task *task, const qn_tokens_task *t) {
     task->log->write(task->log->user, 1, text);
 }
 
-static qn_status open_texts(qn_task *task, qn_tokens_task *t) {
-    const char *data = qn_setting_text(task, "data", NULL);
+static const char chat_prefix[] = "chat:";
+
+static qn_status add_chats(const qn_task *task, qn_tokens_task *t, const char *path) {
+    const qn_chats_options o = {.log = task->log,
+                                .is_whole = qn_setting_flag(task, QN_WHOLE, false),
+                                .holdout = qn_setting_number(task, "holdout", 0)};
+    for (int split = 0; split < QN_SPLITS; split++) {
+        t->splits[split].length = t->length;
+        t->splits[split].begin_token = -1; /* the template writes it */
+    }
+    return qn_chats_add(t->splits, t->model, path, &o);
+}
+
+static qn_status add_corpus(const qn_task *task, qn_tokens_task *t, const char *data) {
     qn_corpus corpus;
-    if (t->has_text)
-        return QN_OK;
-    if (!data)
-        return qn_fail(QN_ERROR_ARGUMENT, "nothing says what data to use; give --data text:FILE");
     const qn_corpus_options options = {.allocator = task->allocator,
                                        .log = task->log,
                                        .is_raw = true,
@@ -57,7 +66,20 @@ static qn_status open_texts(qn_task *task, qn_tokens_task *t) {
     QN_TRY(qn_corpus_open(data, &options, &corpus));
     const qn_status status = add_texts(t, &corpus);
     qn_corpus_close(&corpus);
-    QN_TRY(status);
+    return status;
+}
+
+static qn_status open_texts(qn_task *task, qn_tokens_task *t) {
+    const char *data = qn_setting_text(task, "data", NULL);
+    if (t->has_text)
+        return QN_OK;
+    if (!data)
+        return qn_fail(QN_ERROR_ARGUMENT,
+                       "nothing says what data to use; give --data text:FILE or chat:FILE.jsonl");
+    if (strncmp(data, chat_prefix, sizeof chat_prefix - 1) == 0)
+        QN_TRY(add_chats(task, t, data + sizeof chat_prefix - 1));
+    else
+        QN_TRY(add_corpus(task, t, data));
     t->has_text = true;
     tell_lost(task, t);
     for (int split = 0; split < QN_SPLITS; split++)

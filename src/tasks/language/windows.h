@@ -18,6 +18,8 @@ typedef struct qn_window_of_tokens {
 typedef struct qn_windows {
     const qn_allocator *allocator;
     qn_tokens tokens;
+    bool *learned; /* (tokens.n) of learned_capacity: what is predicted; null: everything */
+    size_t learned_capacity;
     qn_window_of_tokens *list; /* (n) of capacity */
     size_t n, capacity;
     int64_t length;      /* of a window */
@@ -34,7 +36,13 @@ void qn_windows_deinit(qn_windows *windows);
 qn_status qn_windows_add(qn_windows *windows, qn_language_model *model, const char *text,
                          size_t bytes);
 
-/* Inputs and labels (length each) of a window; labels behind its end are -1. */
+/* Adds tokens as they are, with what of them is learned; windows of which nothing is are left out.
+ * begin_token is -1. */
+qn_status qn_windows_add_learned(qn_windows *windows, const qn_tokenizer *tokenizer,
+                                 const qn_tokens *tokens, const bool *learned);
+
+/* Inputs and labels (length each) of a window; labels behind its end, or of what is not learned,
+ * are -1. */
 void qn_windows_fill(const qn_windows *windows, size_t index, int32_t *tokens, int32_t *labels);
 
 #endif
