@@ -9,7 +9,7 @@ the compiler's library) is "linker". A text that several objects hold counts in 
 "shared texts" takes the difference off, so that all rows together are the file's size once it is stripped. A
 folder that only the command uses (study) is not in the library.
 
-The limit of 1,500,000 bytes is of what COUNTED names: the core, its float kernels (the reference and the sets
+The limit of 1,480,000 bytes is of what COUNTED names: the core, its float kernels (the reference and the sets
 of one family of processors) and file formats; and, since no part can be without them, the linker's bytes of
 the whole library. Every other part is told beside it. A part with an option can be left out
 (cmake -DQUERN_WITH_...=OFF).
@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-LIMIT = 1_500_000
+LIMIT = 1_480_000
 CORE = ["base", "os", "tensor", "graph", "ops", "device", "driver", "passes", "plan", "run"]
 KERNELS = ["kernels", "kernels/ref", "kernels/avx2", "kernels/avx512", "kernels/neon"]
 COUNTED = [*CORE, *KERNELS, "format", "linker"]
@@ -36,12 +36,14 @@ NOT_IN_FILE = re.compile(r"[.](bss|tbss|debug|comment|symtab|strtab|note\.GNU-st
 
 
 def part_of(path):
-    """A folder of src/, a set of kernels, or a device; ONNX's generated messages are onnx's."""
+    """A folder of src/, a set of kernels, or a device; ONNX's files and generated messages are onnx's."""
     if ".dir/" not in path:
         return "linker"  # the compiler's own beginnings and ends
     if ".dir/src/" not in path:
         return "onnx"
     words = path.split(".dir/src/")[1].split("/")
+    if words[:2] == ["format", "onnx"]:
+        return "onnx"
     has_rooms = words[0] in ("kernels", "driver") or (words[0] == "device" and words[1] != "cpu")
     return "/".join(words[:2]) if has_rooms and len(words) > 2 else words[0]
 
