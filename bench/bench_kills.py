@@ -1,9 +1,10 @@
-#!/usr/bin/env python3
-"""Kills at random moments of six kinds of work, and the same bits afterwards.
+#!/usr/bin/python3
+"""Kills at random moments of ten kinds of work, and the same bits afterwards.
 
     bench/bench_kills.py [--kills N] [--seed N] [KIND...]
 
-KIND: train, stream (label stream), learn, federate, split (either program), study; N kills in all (default: 1000). A life
+KIND: train, stream (label stream), learn, federate, split (either program), study, start (features of photos and the head
+fitted to them), language (an adapter of a language model), export, convert; N kills in all (default: 1000). A life
 begins with a fresh folder, is killed some times, one of five times by TERM, each time by the command that goes on, and
 ends by itself; what is left is compared with what an undisturbed run leaves, weights and labels bit for bit, of a study what
 does not depend on time. A line has the kills of a kind, those that came while it worked, those that left new work behind,
@@ -22,6 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 os.environ.setdefault("QUERN_RUNS", "none")
 os.environ.setdefault("QUERN", str(ROOT / "build/release/quern"))
 sys.path.insert(0, str(ROOT / "tests/cli"))
+import test_language_runs  # noqa: E402
+import test_start  # noqa: E402
 import test_torture  # noqa: E402
 
 KILLS_OF_LIFE, TERM_SHARE = 5, 0.2
@@ -166,7 +169,49 @@ class Study(Life):
         return self.case.again()
 
 
-KINDS = {kind.__name__.lower(): kind for kind in (Train, Stream, Learn, Federate, Split, Study)}
+class Start(Life):
+    def work_left(self):
+        """Features that are computed are in the cache."""
+        return [(path.name, path.stat().st_size) for path in sorted(self.folder.rglob("features-*"))]
+
+    class torture(test_start.Start, test_torture.Torture):
+        outputs = ("a.st",)
+        arguments = ("train", "--data", "images:photos", "--save", "a.st", "--threads", 1)
+
+        def prepare(self):
+            self.make_start()
+            self.make_photos(n=40)
+
+        def test_each(self):
+            """Has no calls that fail."""
+
+
+class Language(Life):
+    class torture(test_language_runs.LanguageRuns, test_torture.Torture):
+        outputs = ("a.st",)
+        arguments = ("train", "m.gguf", "--data", "text:t.txt", "--length", 24, "--batch", 3, "--lora", "rank=4", "--threads", 1,
+                     "--steps", 60, "--checkpoint-every", 5, "--save", "a.st")
+
+        def test_each(self):
+            """Has no calls that fail."""
+
+    def arguments(self):
+        """Resumed, it has the adapter of before."""
+        if not (self.folder / "a.st").exists():
+            return self.case.arguments
+        return (*(a for a in self.case.arguments if a not in ("--lora", "rank=4")), "--resume", "a.st")
+
+
+class Export(Life):
+    torture = test_torture.Export
+
+
+class Convert(Life):
+    torture = test_torture.Convert
+
+
+KINDS = {kind.__name__.lower(): kind
+         for kind in (Train, Stream, Learn, Federate, Split, Study, Start, Language, Export, Convert)}
 
 
 def main():

@@ -20,6 +20,7 @@
 #include "os/heap.h"
 #include "os/os.h"
 #include "quern/numerics.h"
+#include "run/watch.h"
 #include "tensor/tensor.h"
 
 #include <inttypes.h>
@@ -175,10 +176,16 @@ static qn_status open_loader(const qn_federation *f, int64_t client, view *v, in
     return qn_loader_create(&own, &f->o.data->preparation, &options, loader);
 }
 
+static qn_status check_stop(const qn_federation *f) {
+    const bool is_stopped = f->o.stop && __atomic_load_n(f->o.stop, __ATOMIC_ACQUIRE) != 0;
+    return is_stopped ? qn_fail(QN_ERROR_INTERRUPTED, "stopped within a round") : QN_OK;
+}
+
 static qn_status train_steps(const qn_federation *f, qn_loader *loader, double *first_loss) {
     for (int64_t i = 0;; i++) {
         qn_batch batch;
         qn_step_result result;
+        QN_TRY(check_stop(f));
         QN_TRY(qn_loader_next(loader, &batch));
         if (!batch.x)
             return QN_OK;
@@ -562,6 +569,7 @@ static qn_status create_trainer(qn_federation *f) {
     options.evaluation_batch = EVALUATION_BATCH;
     QN_TRY(qn_trainer_create(&options, &f->trainer));
     f->engine = qn_trainer_engine(f->trainer);
+    qn_engine_stop_on(f->engine, f->o.stop, false);
     return QN_OK;
 }
 

@@ -53,6 +53,7 @@ typedef struct qn_federation_options {
     const char *numerics;       /* a description (quern/numerics.h) whose weights are
                                             float, or null */
     int64_t evaluate_every;     /* rounds; the last is always evaluated */
+    const int *stop;            /* a round ends (QN_ERROR_INTERRUPTED) once it is not 0; null */
     int n_threads;
     uint64_t seed;
 } qn_federation_options;
@@ -90,7 +91,7 @@ typedef struct qn_federation_division {
 
 qn_federation_division qn_federation_get_division(const qn_federation *federation);
 
-/* One more round. */
+/* One more round. QN_ERROR_INTERRUPTED: within one; what was saved last goes on. */
 qn_status qn_federation_step(qn_federation *federation, qn_federation_round *round);
 
 /* Rounds done so far. */

@@ -282,4 +282,5 @@ class LanguageRuns(quern.Case):
         says("evaluate", "other.gguf", "--data", "text:t.txt", of="yarn", status=1)
 
 
-unittest.main()
+if __name__ == "__main__":
+    unittest.main()

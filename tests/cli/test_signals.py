@@ -1,6 +1,7 @@
 """Every command that waits ends at the first Ctrl-C, TERM or HUP: for input that does not come, for the other end of a
 pipe, for a program that does not answer, for pictures, for its own work. What it had is saved."""
 import os
+import re
 import signal
 import subprocess
 import time
@@ -61,6 +62,36 @@ class Signals(quern.Case):
     def test_services(self):
         self.check("learn", "start", "s", "--model", "m", "--data", "images:inbox", "--when", "cool:95", "--threads", 1)
         self.check("meter", "--", "sleep", "1000")
+
+    # Of a command that works for hours: what it says when it has begun.
+    LONG = (
+        ("largest class", "federate", "simulate", "--model", "lenet5", "--data", "synthetic", "--clients", 3, "--per-round", 3,
+         "--rounds", 2, "--local-epochs", 1000, "--batch", 1, "--save", "f"),
+        ("parameters", "train", "dqn", "--data", "cartpole", "--net", "mlp", "--steps", 100000000, "--save", "q"),
+        ("cell", "study", "--models", "mlp", "--batches", 4, "--out", "study", "--no-drip", "--seconds", 3600, "--steps", 100000000),
+        ("listening", "split", "serve", "--listen", "127.0.0.1:0", "--save", "peer"),
+    )
+
+    def begin(self, says, *arguments):
+        """The command, once it has said so on either stream."""
+        with open(self.folder / "said", "wb") as said:
+            process = subprocess.Popen([quern.QUERN, *map(str, arguments)], cwd=self.folder, env=self.environment,
+                                       stdin=subprocess.PIPE, stdout=said, stderr=subprocess.STDOUT)
+        self.addCleanup(process.kill)
+        while not re.search(says, (self.folder / "said").read_text()):
+            self.assertIsNone(process.poll(), (arguments, (self.folder / "said").read_text()))
+            time.sleep(0.01)
+        return process
+
+    def test_long(self):
+        for says, *arguments in self.LONG:
+            for number in SIGNALS:
+                with self.subTest(command=arguments, signal=number.name):
+                    process = self.begin(says, *arguments)
+                    process.send_signal(number)
+                    process.communicate(timeout=SECONDS)
+                    self.assertNotEqual(process.returncode, 0)
+                    self.assertNotIn("round 1", (self.folder / "said").read_text())  # it ends within a round
 
 
 if __name__ == "__main__":

@@ -405,6 +405,7 @@ static qn_status read_options(simulation *s) {
         .clip = arguments_has(a, "dp-clip") ? number(a, "dp-clip") : 0,
         .noise = number(a, "dp-noise"),
         .evaluate_every = arguments_count(a, "evaluate-every"),
+        .stop = qn_interrupt_flag(),
         .numerics = numerics_of(a),
         .n_threads = arguments_has(a, "threads") ? (int)arguments_count(a, "threads") : 0,
         .seed = (uint64_t)arguments_count(a, "seed"),
@@ -581,27 +582,38 @@ static void print_target(const simulation *s, const qn_federation_round *r) {
     printf("\n");
 }
 
+/* saved: the round that is in the file. */
+static qn_status tell_stopped(const char *save, int64_t saved) {
+    return save && saved > 0 ? qn_fail(QN_ERROR_INTERRUPTED,
+                                       "stopped; %s holds round %" PRId64
+                                       "; the same command with --resume %s continues",
+                                       save, saved, save)
+                             : qn_fail(QN_ERROR_INTERRUPTED, "stopped; nothing was saved%s",
+                                       save ? ", as no round was over" : " (--save)");
+}
+
 static qn_status run_rounds(simulation *s) {
     const char *save = arguments_get(s->a, "save");
+    int64_t saved = 0;
     if (save)
         QN_TRY(qn_federation_keep_room(s->federation, s->pairs, save));
     while (qn_federation_rounds(s->federation) < s->o.n_rounds) {
         qn_federation_round r;
-        QN_TRY(qn_federation_step(s->federation, &r));
+        const qn_status status = qn_federation_step(s->federation, &r);
+        if (status == QN_ERROR_INTERRUPTED)
+            return tell_stopped(save, saved);
+        QN_TRY(status);
         print_round(s, &r);
         QN_TRY(keep_point(s, &r));
         if (save)
             QN_TRY(qn_federation_save(s->federation, s->pairs, save));
+        saved = r.round;
         if (has_reached_target(s, &r)) {
             print_target(s, &r);
             return QN_OK;
         }
         if (qn_was_interrupted())
-            return save ? qn_fail(QN_ERROR_INTERRUPTED,
-                                  "stopped; %s holds round %" PRId64
-                                  "; the same command with --resume %s continues",
-                                  save, r.round, save)
-                        : qn_fail(QN_ERROR_INTERRUPTED, "stopped; nothing was saved (--save)");
+            return tell_stopped(save, saved);
     }
     return QN_OK;
 }

@@ -58,7 +58,8 @@ static void clip_run(const qn_call *call) {
         squares += qn_number_get(real, call->out[0], 0);
     }
     const double norm = sqrt(squares) * fabs(qn_number_get(real, call->in[0], QN_HYPER_GRADIENT));
-    qn_number_set(real, call->out[0], 0, norm > a->limit ? a->limit / norm : 1);
+    const double factor = norm > a->limit ? a->limit / norm : 1;
+    qn_number_set(real, call->out[0], 0, isfinite(norm) ? factor : (double)NAN);
 }
 
 const qn_cpu_operator qn_cpu_update[] = {

@@ -55,7 +55,7 @@ const qn_op qn_op_adam_step = {
     .infer = adam_infer,
     .cost = adam_cost,
     .overwrites = {4, 5, 6},
-    .finite_inputs = 1 << 2,
+    .finite_inputs = 1 << 1 | 1 << 2,
     .n_samples = 3,
     .sample = adam_sample,
 };

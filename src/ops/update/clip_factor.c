@@ -1,5 +1,6 @@
 /* The factor that clips gradients to a norm: min(1, limit / |hyper gradient * all of them|)
- * (Pascanu et al. 2013, algorithm 1). The squares are added in the order of the inputs. */
+ * (Pascanu et al. 2013, algorithm 1). The squares are added in the order of the inputs. Of a norm
+ * that is not finite it is NaN, so that no update is made: a factor of 0 would lose the step. */
 #include "ops/shared.h"
 #include "ops/update.h"
 

@@ -54,7 +54,7 @@ const qn_op qn_op_sgd_step = {
     .infer = sgd_infer,
     .cost = sgd_cost,
     .overwrites = {4, 5},
-    .finite_inputs = 1 << 2,
+    .finite_inputs = 1 << 1 | 1 << 2,
     .n_samples = 4,
     .sample = sgd_sample,
 };

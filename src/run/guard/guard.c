@@ -115,7 +115,7 @@ static bool looks(const qn_program *p, const qn_step *step) {
 static bool is_ready(const qn_program *p, const qn_node *node, int32_t first_change) {
     bool is = true;
     for (int i = 0; i < node->n_inputs; i++) {
-        const bool is_looked_at = node->op->finite_inputs >> i & 1;
+        const bool is_looked_at = node->inputs[i].id >= 0 && (node->op->finite_inputs >> i & 1);
         if (is_looked_at && p->graph->values[node->inputs[i].id]->producer >= 0)
             is &= step_of(p, node->inputs[i]) < first_change;
     }

@@ -226,7 +226,27 @@ static void test_explosion(void) {
     qn_trainer_destroy(trainer);
 }
 
+/* A gradient whose norm is above the largest number: by a factor of 0 the step would be lost in
+ * silence. */
+static void test_norm(void) {
+    const qn_model model = model_of(narrow_build);
+    qn_trainer_options o = options_of(&model);
+    qn_step_result result;
+    o.engine.update.clip_norm = 1;
+    qn_trainer *trainer = make(&o);
+    shrink(trainer, "fc.weight");
+    const uint64_t before = hash_of(trainer);
+    fill(0, 1e12f);
+    CHECK_FAILS(qn_trainer_step(trainer, x, targets, &result), QN_ERROR_NUMERIC, "fc.");
+    CHECK(strstr(qn_error_message(), "nothing was changed"));
+    CHECK(qn_engine_is_sound(qn_trainer_engine(trainer)) && hash_of(trainer) == before);
+    fill(0, 1);
+    CHECK_OK(qn_trainer_step(trainer, x, targets, &result));
+    qn_trainer_destroy(trainer);
+}
+
 int main(void) {
+    test_norm();
     test_nothing_changes();
     test_accumulated();
     test_statistics();
