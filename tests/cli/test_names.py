@@ -127,6 +127,33 @@ class Names(quern.Case):
                 self.look(name, *words)
         self.look(strange)
 
+    def test_federate(self):
+        self.make_rows("d.csv")
+        common = ("federate", "simulate", "--model", "mlp", "--data", "csv:d.csv", "--holdout", "0.2", "--clients", "3",
+                  "--per-round", "2", "--rounds", "1", "--batch", "4")
+        self.both(*common)
+        self.assertEqual(self.look(*common, "--save", "f", "--html", "p.html").returncode, 0)
+        self.assertIsNone(re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e]",
+                                    (self.folder / "p.html").read_text("utf-8")))
+        self.look(*common, "--partition", "\x1b[2J")
+        self.look(*common, "--personal", "\x1b[2J", "--resume", "\x1b[2Jf")
+        self.look("federate", "\x1b[2J")
+
+    def test_learn(self):
+        self.make_pictures()
+        self.look("train", "lenet5", "--data", "images:pictures", "--input", "28x28x1", "--steps", "1", "--batch", "4", "--no-test",
+                  "--save", "m")
+        start = ("learn", "start", b"s\x1b[2J", "--model", "m", "--data", "images:pictures", "--when", "cool:95", "--once",
+                 "--threads", "1")
+        self.assertEqual(self.look(*start).returncode, 0)
+        for action in ("status", "versions", "samples", "log"):
+            self.both("learn", action, b"s\x1b[2J")
+        self.look("learn", "forget", b"s\x1b[2J", "1")
+        self.look(*start, "--json")
+        os.rename(os.fsencode(self.folder) + b"/pictures/" + HOSTILE[1],
+                  os.fsencode(self.folder) + b"/pictures/new" + HOSTILE[1])
+        self.look(*start)
+
 
 if __name__ == "__main__":
     unittest.main()
