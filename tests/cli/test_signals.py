@@ -104,7 +104,6 @@ class Signals(quern.Case):
                     process, terminal = self.begin(says, *arguments)
                     process.send_signal(number)
                     said = self.end(process, terminal)
-                    self.assertIn(process.returncode, (0, 1, 130), said)
                     self.assertNotIn("round 1", said)  # it ends within a round
 
 

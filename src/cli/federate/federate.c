@@ -722,8 +722,8 @@ static qn_status simulate(simulation *s) {
         return qn_fail(QN_ERROR_ARGUMENT, "--secure and --dp-where are of quern federate app: in a "
                                           "simulation nobody is there to hide from");
     QN_TRY(open_simulation(s));
-    print_opening(s);
     qn_interrupt_watch(EXIT_FAILED);
+    print_opening(s);
     QN_TRY(run_rounds(s));
     return html ? write_page(s, html) : QN_OK;
 }
