@@ -138,8 +138,8 @@ static void distrust(qn_database *d) {
 
 qn_status qn_database_limit(qn_database *d, int64_t most_bytes) {
     char text[64];
-    snprintf(text, sizeof text, "PRAGMA max_page_count=%lld;",
-             (long long)(most_bytes / PAGE_BYTES));
+    const int64_t pages = most_bytes / PAGE_BYTES; /* of none, SQLite would keep its old limit */
+    snprintf(text, sizeof text, "PRAGMA max_page_count=%lld;", (long long)(pages > 0 ? pages : 1));
     return qn_database_run(d, text);
 }
 

@@ -304,7 +304,8 @@ static qn_status limit_store(qn_service *s, int64_t n_weights) {
     const int64_t undo = (int64_t)qn_learner_round_bytes(s->learner) +
                          n_weights * (int64_t)sizeof(float) + FILES_OF_TURN * (int64_t)s->n_values +
                          UNDO_BYTES;
-    return qn_store_limit(&s->store, s->o.disk_bytes - model - (undo > model ? undo : model));
+    const int64_t left = s->o.disk_bytes - model - (undo > model ? undo : model);
+    return qn_store_limit(&s->store, left > 0 ? left : 1); /* 1: as large as it is, 0 is no limit */
 }
 
 static qn_status set_up_learner(qn_service *s, const qn_model *model, bool is_new) {

@@ -17,7 +17,7 @@ import quern
 FILES = [("train lenet5 --data synthetic --steps 1", ["save", "save-best"]),
          ("train dcgan --data synthetic --steps 1", ["picture"]),
          ("plan lenet5", ["save"]),
-         ("convert lenet5 x.safetensors", ["out"]), ("export lenet5", ["out"]), ("merge lenet5", ["out"]),
+         ("convert x.safetensors", ["out"]), ("export lenet5", ["out"]), ("merge lenet5", ["out"]),
          ("sample dcgan", ["picture"])]
 STREAMS = [("profile lenet5 --steps 1", ["html", "trace", "csv", "metrics"]),
            ("plan lenet5", ["html"]), ("evaluate lenet5", ["html", "confusion"])]

@@ -94,7 +94,7 @@ static void give_back(qn_room *room) {
 }
 
 qn_status qn_room_renew(qn_room *room) {
-    if (room->descriptor >= 0)
+    if (!room || room->descriptor >= 0)
         return QN_OK;
     QN_TRY(open_unnamed(room));
     if (set_aside(room->descriptor, room->bytes) ||

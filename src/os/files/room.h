@@ -24,7 +24,7 @@ qn_status qn_room_try(const qn_allocator *allocator, const char *path, int64_t b
 /* Gives it back to the disk, until it is renewed. room may be null. */
 void qn_room_give(qn_room *room);
 
-/* Keeps as much again after a file was written into it, or was to be. */
+/* Keeps as much again after a file was written into it, or was to be. room may be null. */
 qn_status qn_room_renew(qn_room *room);
 
 /* qn_file_replace, into the room where it is kept on the same disk; else the room is given back to

@@ -462,8 +462,8 @@ static qn_trainer *find_swapping(const qn_allocator *allocator, size_t full) {
     exit(1);
 }
 
-/* Same bits, nothing allocated in a step, all inside the budget; a step whose disk fails is lost.
- */
+/* Same bits, nothing allocated in a step, all inside the budget; a step whose disk fails before its
+ * updates changes nothing, and the next ones go on. */
 static void test_engine(void) {
     qn_counter counter;
     const qn_allocator counting = qn_counter_init(&counter, qn_allocator_default());
@@ -486,11 +486,13 @@ static void test_engine(void) {
     disk.writes_left = 1;
     disk.error = EIO;
     CHECK_FAILS(qn_trainer_step(swapping, batch_x, batch_y, &result), QN_ERROR_IO,
-                "continue from a checkpoint");
-    CHECK(strstr(qn_error_message(), "step 4") && strstr(qn_error_message(), root));
-    CHECK(strstr(qn_error_message(), "Input/output error"));
-    CHECK(qn_engine_steps(other) == 3);
+                "Input/output error");
+    CHECK(strstr(qn_error_message(), root));
+    CHECK(qn_engine_steps(other) == 3 && have_same_tensors(engine, other));
     disk_reset();
+    train(usual, 1);
+    train(swapping, 1);
+    CHECK(have_same_tensors(engine, other));
     qn_trainer_destroy(usual);
     qn_trainer_destroy(swapping);
     snprintf(command, sizeof command, "rm -r %s/cache", root);

@@ -132,6 +132,7 @@ static const struct {
     FIELD(core_wish.most_watts),
     FIELD(core_facts),
     FIELD(sparse_update),
+    FIELD(recompute),
 };
 enum { N_FIELDS = sizeof fields / sizeof *fields };
 
@@ -170,6 +171,7 @@ static qn_engine_options unusual(void) {
         .aligned_inputs = true,
         .no_random_values = true,
         .cores = QN_CORES_AUTO,
+        .recompute = QN_RECOMPUTE_LITTLE,
         .device_wish = {.prefer = QN_PREFER_BALANCED,
                         .cpu_watts = 3,
                         .device_watts = 2,

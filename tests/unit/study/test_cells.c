@@ -443,7 +443,7 @@ static void test_full_disk(void) {
     const qn_study_options o = options_of(&s, NULL);
     clear();
     make_folder("@/s/study.csv"); /* stands in the way of a result */
-    CHECK_FAILS(run_study(&o), QN_ERROR_IO, "study.csv");
+    CHECK_FAILS(run_study(&o), QN_ERROR_ARGUMENT, "study.csv is there already");
     CHECK(s.n_runs == 0); /* known before the first cell */
     clear();
     make_folder("@/s/cells/lenet5-b4.json");
