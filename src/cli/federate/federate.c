@@ -423,6 +423,16 @@ static qn_status read_options(simulation *s) {
     return choose_client_path(s);
 }
 
+/* Photos of any size become as large as the network's input. */
+static qn_status settle_size(simulation *s) {
+    const qn_shape input = s->o.model->input;
+    if (!s->data.set_size || s->data.sample.dims[0] > 0 || input.rank != 3)
+        return QN_OK;
+    QN_TRY(s->data.set_size(s->data.self, input.dims[0], input.dims[1], input.dims[2]));
+    s->data.sample = s->data.preparation.sample = input;
+    return QN_OK;
+}
+
 static qn_status open_data(simulation *s) {
     const char *name = arguments_get(s->a, "data"), *holdout = arguments_get(s->a, "holdout");
     const char *resume = arguments_get(s->a, "resume"), *load = arguments_get(s->a, "load");
@@ -436,7 +446,7 @@ static qn_status open_data(simulation *s) {
         return qn_fail(QN_ERROR_ARGUMENT, "quern federate needs --data; see quern federate --help");
     QN_TRY(qn_known_data_open(resume ? resume : load, name, &how, &s->known, &s->data));
     s->is_open = true;
-    return QN_OK;
+    return settle_size(s);
 }
 
 /* What quern evaluate and predict need to know. */

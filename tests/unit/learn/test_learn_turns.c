@@ -199,7 +199,7 @@ static void test_full_disk(void) {
     qn_service_close(s);
     const int64_t limit = limit_of(folder);
     CHECK(limit > 0 && limit < o.disk_bytes); /* without what lies beside the store */
-    o.disk_bytes = 0; /* a start without a limit lifts it */
+    o.disk_bytes = 0;                         /* a start without a limit lifts it */
     CHECK_OK(qn_service_open(&o, &s));
     CHECK_OK(turn_on(s, 500, &turn));
     CHECK(turn == QN_TURN_DONE && qn_service_get_facts(s).n_taken == N_PICTURES);
