@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/print.h"
 #include "base/status.h"
+#include "data/prepare.h"
 #include "format/metadata.h"
 #include "models/models.h"
 #include "onnx/import.h"
@@ -148,13 +149,15 @@ static bool is_prepared(const qn_task *task) {
     return prepared && (!task->training || (data && strcmp(prepared, data) == 0));
 }
 
-/* Rows of numbers, and series of them, decide the input themselves; images are matched to the
- * model. */
+/* Rows of numbers, and series of them, decide the input themselves, as does what has other channels
+ * than any image (texts, sounds); images are matched to the model. */
 static void find_input(const qn_task *task, classification *c) {
+    const qn_shape own = c->source.sample, usual = task->model->input;
     if (find_asked(task, &c->input))
         return;
-    c->input = c->source.sample.rank == 1 || qn_reading_is_series(&c->source) ? c->source.sample
-                                                                              : task->model->input;
+    const bool is_other = own.rank == 3 && usual.rank == 3 && !has_open_size(&c->source) &&
+                          !qn_channels_match(own.dims[2], usual.dims[2]);
+    c->input = own.rank == 1 || is_other || qn_reading_is_series(&c->source) ? own : usual;
 }
 
 /* How data of the task are opened; the table that they are matched to is left to the caller. */
