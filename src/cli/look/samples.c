@@ -74,7 +74,7 @@ static void print_labels(const qn_data_source *source, const qn_look *k, const l
 static void print_knowing_nothing(const qn_data_source *source, const qn_look *k,
                                   const look_lines *to) {
     const qn_split split = judged_split(source);
-    char common[24], rare[24];
+    char common[24], rare[24], range[200];
     const qn_split counted = source->n_samples[QN_TRAIN] > 0 ? QN_TRAIN : QN_TEST;
     const int64_t *counts = k->counts + counted * k->n_classes;
     if (k->n_classes == 0) {
@@ -84,13 +84,15 @@ static void print_knowing_nothing(const qn_data_source *source, const qn_look *k
                  k->least, k->most, k->mean, k->by_mean[split], split_names[split]);
         return;
     }
-    look_put(to,
-             "classes: from %lld samples (%.60s) to %lld (%.60s); always answering %.60s is "
-             "right for %.2f %% of the %s samples",
-             (long long)counts[k->rarest], samples_class_name(source, k->rarest, rare),
-             (long long)counts[k->commonest], samples_class_name(source, k->commonest, common),
-             samples_class_name(source, k->commonest, common), 100 * k->by_commonest[split],
-             split_names[split]);
+    const char *name = samples_class_name(source, k->commonest, common);
+    if (counts[k->rarest] == counts[k->commonest])
+        qn_print(range, sizeof range, "%lld samples of each", (long long)counts[k->commonest]);
+    else
+        qn_print(range, sizeof range, "from %lld samples (%.60s) to %lld (%.60s)",
+                 (long long)counts[k->rarest], samples_class_name(source, k->rarest, rare),
+                 (long long)counts[k->commonest], name);
+    look_put(to, "classes: %s; always answering %.60s is right for %.2f %% of the %s samples",
+             range, name, 100 * k->by_commonest[split], split_names[split]);
 }
 
 void samples_print(const qn_data_source *source, const qn_look *look, bool is_short,
