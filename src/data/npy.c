@@ -333,7 +333,7 @@ void qn_npy_describe(qn_npy_array *array) {
                  : h->kind == 'u' ? "uint"
                                   : "int",
                  8 * h->element_bytes, order);
-    array->are_integers = strchr("iu", h->kind) != NULL;
+    array->are_integers = strchr("iub", h->kind) != NULL;
 }
 
 bool qn_npy_is_text(const qn_npy_header *header) {

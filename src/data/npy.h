@@ -16,7 +16,7 @@ typedef struct qn_npy_array {
     qn_npy_header header; /* of file, after it was made plain */
     char element[40];     /* what the user's file has: "float64" */
     bool is_input;        /* of standard input: nothing of it is kept */
-    bool are_integers;    /* it has, of any size; truths are none */
+    bool are_integers;    /* it has, of any size, or truths */
 } qn_npy_array;
 
 typedef struct qn_npy_source {
