@@ -7,6 +7,7 @@
 #include "cli/numbers/rules.h"
 #include "numerics/numerics.h"
 #include "os/heap.h"
+#include "tasks/language/tokens.h"
 #include "tasks/tasks.h"
 #include "tensor/tensor.h"
 
@@ -167,10 +168,21 @@ static bool is_left_to_task(const arguments *a, const qn_model *model,
     return false;
 }
 
+/* What is given, in the words of the checkpoint, which has a language model's parts as patterns. */
+static qn_status find_given(const arguments *a, const qn_model *model, int row, settings *s,
+                            const char **given) {
+    *given = a->values[row];
+    if (!*given || strcmp(option_at(s->command, row)->name, "lora") != 0 ||
+        strcmp(qn_task_of(model), "tokens") != 0)
+        return QN_OK;
+    return qn_tokens_expand_lora(&s->texts, *given, given);
+}
+
 static qn_status resolve_row(const arguments *a, const qn_model *model,
                              const qn_metadata *checkpoint, int row, settings *s) {
     const option *o = option_at(s->command, row);
-    origins from = {.given = a->values[row]};
+    origins from = {.stored = NULL};
+    QN_TRY(find_given(a, model, row, s, &from.given));
     QN_TRY(find_stored(o, checkpoint, s, &from.stored));
     QN_TRY(check_conflict(a, o, from));
     if (s->is_new_optimizer && qn_optimizer_default("sgd", o->name))

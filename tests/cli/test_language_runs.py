@@ -198,7 +198,7 @@ class LanguageRuns(quern.Case):
         lora = ("--lora", "rank=4", "--lr", 0.01, "--warmup", 0)
         whole = self.train(*lora, "--steps", 12, "--save", "whole.st", "--threads", 2)
         self.train(*lora, "--steps", 5, "--schedule-steps", 12, "--save", "part.st", "--threads", 1)
-        self.run_quern("train", "m.gguf", "--resume", "part.st", "--steps", 12, "--save", "part.st")
+        self.run_quern("train", "m.gguf", "--resume", "part.st", "--lora", "rank=4", "--steps", 12, "--save", "part.st")
         self.assertEqual(quern.weights_of(self.folder / "whole.st"), quern.weights_of(self.folder / "part.st"))
         after = self.evaluate("--weights", "whole.st")["loss"]
         self.assertAlmostEqual(after, whole.of("done")[0]["test_loss"], places=6)

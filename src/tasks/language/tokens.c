@@ -125,25 +125,29 @@ static const char *find_layers(const char *lora) {
     return lora;
 }
 
-/* "rank=8,alpha=8,layers=attn": the names become patterns; without layers, all linear ones of the
- * layers are meant. */
-static qn_status expand_lora(qn_task *task, qn_tokens_task *t) {
-    const char *lora = qn_setting_text(task, "lora", NULL);
+qn_status qn_tokens_expand_lora(qn_arena *arena, const char *lora, const char **expanded) {
     const char *layers = find_layers(lora);
-    if (!lora)
-        return QN_OK;
     const int before = layers ? (int)(layers - lora) : (int)strlen(lora);
-    const char *made = qn_arena_format(&t->arena, "%.*s%slayers=", before, lora,
+    const char *made = qn_arena_format(arena, "%.*s%slayers=", before, lora,
                                        before > 0 && lora[before - 1] != ',' ? "," : "");
     const char *at = layers ? layers + 7 : "all-linear";
     for (int i = 0; made && *at; i++) {
         const size_t bytes = strcspn(at, ",");
         const char *pattern = pattern_of(at, bytes);
-        made = qn_arena_format(&t->arena, "%s%s%.*s", made, i ? "," : "",
+        made = qn_arena_format(arena, "%s%s%.*s", made, i ? "," : "",
                                pattern ? (int)strlen(pattern) : (int)bytes, pattern ? pattern : at);
         at += bytes + (at[bytes] == ',');
     }
-    return made ? qn_setting_set(task, "lora", made) : QN_ERROR_MEMORY;
+    *expanded = made;
+    return made ? QN_OK : QN_ERROR_MEMORY;
+}
+
+static qn_status expand_lora(qn_task *task, qn_tokens_task *t) {
+    const char *lora = qn_setting_text(task, "lora", NULL);
+    if (!lora)
+        return QN_OK;
+    QN_TRY(qn_tokens_expand_lora(&t->arena, lora, &lora));
+    return qn_setting_set(task, "lora", lora);
 }
 
 static qn_status find_sizes(qn_task *task, qn_tokens_task *t) {

@@ -34,6 +34,10 @@ typedef struct qn_tokens_task {
     char input_text[64], output_text[32];
 } qn_tokens_task;
 
+/* "rank=8,alpha=8,layers=attn": the names of parts become patterns; without layers, all linear ones
+ * of the layers are meant. The text is the arena's. */
+qn_status qn_tokens_expand_lora(qn_arena *arena, const char *lora, const char **expanded);
+
 /* Memory and inputs of the drawing programs; then the programs. */
 qn_status qn_drawing_prepare(qn_tokens_task *t);
 qn_value qn_drawing_build(qn_graph *graph, void *user, int phase, qn_value *kept);
