@@ -101,9 +101,9 @@ static const char *data_of(const char *word, char text[PATH_MAX + 8]) {
         if (strncmp(word, kinds[i], strlen(kinds[i])) == 0)
             return word;
     const char *kind = qn_path_is_file(word) ? qn_data_kind_of(word) : NULL;
-    if (!kind || strcmp(kind, "csv") != 0)
+    if (!kind || (strcmp(kind, "csv") != 0 && strcmp(kind, "sounds") != 0))
         return NULL;
-    snprintf(text, PATH_MAX + 8, "csv:%s", word);
+    snprintf(text, PATH_MAX + 8, "%s:%s", kind, word);
     return text;
 }
 

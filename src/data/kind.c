@@ -21,7 +21,7 @@ const char *qn_data_kind_of(const char *path) {
                                            {"train.bin", "cifar100"}};
     static const char *const endings[][2] = {
         {".csv", "csv"},  {".tsv", "csv"},    {".csv.gz", "csv"}, {".tsv.gz", "csv"},
-        {".txt", "text"}, {".json", "squad"}, {".npz", "npz"}};
+        {".txt", "text"}, {".json", "squad"}, {".npz", "npz"},    {".wav", "sounds"}};
     QN_NEED_OR(path, "path", NULL);
     const size_t length = strlen(path);
     if (qn_path_is_folder(path)) {

@@ -1,6 +1,7 @@
-/* A folder of recordings: CLASS/FILE.wav, or FILE.wav for sounds of no class. A sample is the
- * spectrum of a file's loudest second (wav.h), whatever its rate. Files are read when the data set
- * is opened; an unreadable one is an error that names it, and others than WAV are passed over. */
+/* A folder of recordings: CLASS/FILE.wav, or FILE.wav for sounds of no class; or one of them. A
+ * sample is the spectrum of a file's loudest second (wav.h), whatever its rate. Files are read when
+ * the data set is opened; an unreadable one is an error that names it, and others than WAV are
+ * passed over. */
 #include "base/status.h"
 #include "data/series/series.h"
 #include "data/series/wav.h"
@@ -96,6 +97,10 @@ static qn_status sounds_open(qn_source_base *base, qn_data_source *source) {
         return qn_fail(QN_ERROR_ARGUMENT,
                        "sounds:DIR is a folder of files; standard input is one file without an "
                        "end to tell: save it as DIR/NAME.wav");
+    if (is_wav(base->argument) && qn_path_is_file(base->argument)) {
+        QN_TRY(read_file(s, "sound", base->argument));
+        return qn_series_finish(s, source);
+    }
     QN_TRY(qn_folder_list(base->options.allocator, base->argument, visit_class, &l));
     if (s->n == 0) {
         l.class = NULL;
