@@ -207,7 +207,7 @@ class Trouble(Train):
                 process = self.start("train", "lenet5", "--data", self.data, "--batch", 16,
                                      "--epochs", 10000, "--save", "w.safetensors", "--override", "--json",
                                      stdout=out)
-                while not self.bytes_of("out"):
+                while b'"step"' not in self.bytes_of("out"):
                     time.sleep(0.01)
                 process.send_signal(number)
                 errors = process.communicate(timeout=600)[1]

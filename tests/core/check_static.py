@@ -1,4 +1,4 @@
-"""The static command for AArch64, under emulation: at most 5.25 MB, it trains LeNet-5 from IDX files and from a folder
+"""The static command for AArch64, under emulation: at most 5.5 MB, it trains LeNet-5 from IDX files and from a folder
 of PNG files, and ends with the bits of the command that is linked with Debian's libraries, whatever the number of
 threads; and reads a recorded phone. Makes the Debian package, and looks at what it depends on."""
 import gzip
@@ -13,7 +13,7 @@ import tempfile
 BUILD = pathlib.Path(os.environ["QUERN_BUILD"])
 SOURCE = pathlib.Path(os.environ["QUERN_SOURCE"])
 EMULATOR = os.environ.get("QUERN_EMULATOR", "qemu-aarch64")
-SIDE, CLASSES, MOST_BYTES = 28, 2, 5_250_000
+SIDE, CLASSES, MOST_BYTES = 28, 2, 5_500_000
 sys.path.insert(0, str(SOURCE / "tests" / "cli"))
 os.environ["QUERN"] = str(BUILD / "quern")
 import quern  # noqa: E402
