@@ -9,7 +9,7 @@ the compiler's library) is "linker". A text that several objects hold counts in 
 "shared texts" takes the difference off, so that all rows together are the file's size once it is stripped. A
 folder that only the command uses (study) is not in the library.
 
-The limit of 1,480,000 bytes is of what COUNTED names: the core, its float kernels (the reference and the sets
+The limit (LIMIT) is of what COUNTED names: the core, its float kernels (the reference and the sets
 of one family of processors) and file formats; and, since no part can be without them, the linker's bytes of
 the whole library. Every other part is told beside it. A part with an option can be left out
 (cmake -DQUERN_WITH_...=OFF).

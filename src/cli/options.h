@@ -57,6 +57,9 @@ typedef struct option_list {
 /* Of tables: what columns mean, and how the file is written (table/table_options.c). */
 extern const option_list table_options, table_form_options;
 
+/* What a session of trained weights may take (session.c). */
+extern const option_list session_options;
+
 /* How an ONNX file is read (model.c). */
 extern const option_list onnx_options;
 

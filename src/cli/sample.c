@@ -101,18 +101,6 @@ static const option options[] = {
      .argument = "FILE",
      .otherwise = "none",
      .help = "PNG file to write the samples to"},
-    {.name = "memory",
-     .kind = OPTION_SIZE,
-     .argument = "SIZE",
-     .otherwise = "no limit",
-     .help = "memory budget, such as 300M; does not change the result"},
-    {.name = "threads",
-     .kind = OPTION_COUNT,
-     .argument = "N",
-     .least = 1,
-     .most = 256,
-     .otherwise = "all processors",
-     .help = "threads; does not change the result"},
     {.name = "json", .kind = OPTION_FLAG, .fallback = "no", .help = "print one JSON object a line"},
 };
 
@@ -228,6 +216,6 @@ const command command_sample = {
     .summary = "Generate text, translations, answers or images",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .shared = {&onnx_options},
+    .shared = {&session_options, &onnx_options},
     .run = run,
 };

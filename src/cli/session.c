@@ -281,6 +281,23 @@ static qn_status forget_form(session *s, const arguments *a) {
     return QN_OK;
 }
 
+static const option rows[] = {
+    {.name = "memory",
+     .kind = OPTION_SIZE,
+     .argument = "SIZE",
+     .otherwise = "no limit",
+     .help = "memory budget, such as 300M; does not change the result"},
+    {.name = "threads",
+     .kind = OPTION_COUNT,
+     .argument = "N",
+     .least = 1,
+     .most = 256,
+     .otherwise = "all processors",
+     .help = "threads; does not change the result"},
+};
+
+const option_list session_options = {rows, sizeof rows / sizeof rows[0]};
+
 /* What names and prepare say, then the checkpoint's settings; then the task, with its weights. */
 static qn_status open_begun(session *s, const arguments *a, const char *weights,
                             const char *const *names, session_prepare *prepare) {

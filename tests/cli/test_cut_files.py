@@ -34,7 +34,7 @@ class CutFiles(quern.Case):
     def step(self):
         return int(quern.metadata_of(self.folder / "w")["step"])
 
-    def broken(self, name, change, *words):
+    def broken(self, name, change, says, *words):
         """The file is changed while a run has it; it must say so, have saved, and go on when the file is whole again."""
         path = self.folder / name
         whole = path.read_bytes()
@@ -42,7 +42,7 @@ class CutFiles(quern.Case):
         change(path)
         _, errors = process.communicate(timeout=300)
         self.assertEqual(process.returncode, 1, errors)
-        self.assertRegex(errors, rf"{name}\S* (any more|was written to)|{name}")
+        self.assertRegex(errors, says)
         step = self.step()
         self.assertRegex(errors, rf"w (still )?holds the checkpoint of step {step}\b")
         path.write_bytes(whole)
@@ -70,14 +70,14 @@ class CutFiles(quern.Case):
         """Frozen weights lie in the file itself."""
         words = self.make_language()
         size = (self.folder / "m.gguf").stat().st_size
-        self.broken("m.gguf", lambda path: os.truncate(path, size // 2), *words)
+        self.broken("m.gguf", lambda path: os.truncate(path, size // 2), r"cannot read \S*m\.gguf any more", *words)
 
     def test_language_model_written_over(self):
         def write(path):
             with open(path, "r+b") as file:
                 file.seek(-4000, os.SEEK_END)
                 file.write(bytes(100))
-        self.broken("m.gguf", write, *self.make_language())
+        self.broken("m.gguf", write, r"m\.gguf was written to", *self.make_language())
 
     def test_drawing(self):
         """A text that is drawn from a file that is cut is none."""
@@ -95,7 +95,7 @@ class CutFiles(quern.Case):
         np.save(self.folder / "x.npy", rng.random((64, 8, 8, 1)).astype("<f4"))
         np.save(self.folder / "y.npy", np.arange(64, dtype="<i4") % 4)
         words = ["mlp", "--data", "npy:x.npy,y.npy", "--input", "8x8x1", "--batch", 16, "--no-test"]
-        self.broken("x.npy", lambda path: os.truncate(path, 4000), *words)
+        self.broken("x.npy", lambda path: os.truncate(path, 4000), r"cannot read .*x\.npy|x\.npy: ", *words)
 
     def test_network(self):
         """Weights outside of a network's file are read before the first step."""

@@ -2,7 +2,6 @@
 """Conversations: the tokens that the model's chat template writes, the loss on answers and on the mark that ends them
 beside a network written with numpy, answers that are drawn, and what is refused."""
 import json
-import math
 import unittest
 
 import numpy as np

@@ -16,13 +16,12 @@ static void render(const qn_allocator *allocator, const char *jinja, const cJSON
     qn_arena arena;
     qn_arena_init(&arena, allocator);
     for (int asks = 0; asks < 2; asks++) {
-        size_t n = 0;
+        volatile char last = 0; /* every byte is read */
         if (qn_jinja_render(&arena, jinja, messages, &words, asks, &r) != QN_OK)
             continue;
         for (size_t i = 0; i < r.bytes; i++)
-            n += r.is_answer[i] && r.text[i] >= 0;
-        if (n > r.bytes)
-            abort();
+            last = (char)(r.text[i] + r.is_answer[i]);
+        (void)last;
     }
     qn_arena_deinit(&arena);
 }

@@ -211,7 +211,7 @@ const command command_fix = {
         "them back.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .shared = {&looked_options, &table_form_options, &reading_options},
+    .shared = {&looked_options, &session_options, &table_form_options, &reading_options},
     .run = run,
     .makes_files = true,
 };

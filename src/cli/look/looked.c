@@ -19,18 +19,6 @@ static const option rows[] = {
      .argument = "DATA",
      .otherwise = "the checkpoint's",
      .help = "data with classes to look at"},
-    {.name = "memory",
-     .kind = OPTION_SIZE,
-     .argument = "SIZE",
-     .otherwise = "no limit",
-     .help = "memory budget, such as 300M; does not change the result"},
-    {.name = "threads",
-     .kind = OPTION_COUNT,
-     .argument = "N",
-     .least = 1,
-     .most = 256,
-     .otherwise = "all processors",
-     .help = "threads; does not change the result"},
 };
 
 const option_list looked_options = {rows, sizeof rows / sizeof rows[0]};

@@ -210,6 +210,6 @@ const command command_show = {
         "the head was fitted to features (--start); else of samples that were held out.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
-    .shared = {&looked_options, &table_form_options, &reading_options},
+    .shared = {&looked_options, &session_options, &table_form_options, &reading_options},
     .run = run,
 };

@@ -569,6 +569,21 @@ static qn_status mix(finding *f, const qn_allocator *allocator, qn_status status
                    *least);
 }
 
+/* Ends a search: the plan that was made, which may be none, is the caller's. */
+static qn_status hand_over(finding *f, qn_status status, qn_budget_plan *made,
+                           qn_budget_plan *found) {
+    if (made->plan) {
+        made->planning_ns = qn_clock_ns() - f->begin_ns;
+        made->planner_bytes = f->counter.peak_bytes;
+    }
+    if (status == QN_OK)
+        *found = *made;
+    else
+        qn_budget_plan_deinit(made);
+    finish(f);
+    return status;
+}
+
 qn_status qn_budget_plan_find(const qn_allocator *allocator, const qn_graph *graph,
                               const qn_machine *machine, const qn_budget_options *options,
                               qn_budget_plan *found, size_t *least_bytes) {
@@ -579,17 +594,9 @@ qn_status qn_budget_plan_find(const qn_allocator *allocator, const qn_graph *gra
     if (status == QN_OK)
         status = find(&f, qn_allocator_or_default(allocator), &made, &least);
     status = mix(&f, qn_allocator_or_default(allocator), status, &made, &least);
-    if (status == QN_OK) {
-        made.planning_ns = qn_clock_ns() - f.begin_ns;
-        made.planner_bytes = f.counter.peak_bytes;
-        *found = made;
-    } else {
-        qn_budget_plan_deinit(&made);
-    }
     if (least_bytes)
         *least_bytes = least;
-    finish(&f);
-    return status;
+    return hand_over(&f, status, &made, found);
 }
 
 /* ---- as little as costs next to nothing ---- */
@@ -625,10 +632,7 @@ static qn_status find_thrifty(finding *f, const qn_allocator *allocator, double 
     QN_TRY(look_for_thrifty(f, &usual, &least));
     if ((double)least > (1 - least_saving) * (double)usual)
         return QN_OK;
-    QN_TRY(make_plan(f, allocator, made));
-    made->planning_ns = qn_clock_ns() - f->begin_ns;
-    made->planner_bytes = f->counter.peak_bytes;
-    return QN_OK;
+    return make_plan(f, allocator, made);
 }
 
 qn_status qn_budget_plan_thrifty(const qn_allocator *allocator, const qn_graph *graph,
@@ -640,12 +644,7 @@ qn_status qn_budget_plan_thrifty(const qn_allocator *allocator, const qn_graph *
     if (status == QN_OK)
         status =
             find_thrifty(&f, qn_allocator_or_default(allocator), most_extra, least_saving, &made);
-    if (status == QN_OK)
-        *found = made;
-    else
-        qn_budget_plan_deinit(&made);
-    finish(&f);
-    return status;
+    return hand_over(&f, status, &made, found);
 }
 
 /* ---- layers that run again ---- */
@@ -691,10 +690,7 @@ static qn_status find_layers(finding *f, const qn_allocator *allocator, qn_budge
     QN_TRY(lower_layers(f));
     QN_TRY(find_top(f, &top));
     f->limit = top;
-    QN_TRY(make_plan(f, allocator, made));
-    made->planning_ns = qn_clock_ns() - f->begin_ns;
-    made->planner_bytes = f->counter.peak_bytes;
-    return QN_OK;
+    return make_plan(f, allocator, made);
 }
 
 qn_status qn_budget_plan_layers(const qn_allocator *allocator, const qn_graph *graph,
@@ -705,10 +701,5 @@ qn_status qn_budget_plan_layers(const qn_allocator *allocator, const qn_graph *g
     qn_status status = start(&f, allocator, graph, machine, options);
     if (status == QN_OK)
         status = find_layers(&f, qn_allocator_or_default(allocator), &made);
-    if (status == QN_OK)
-        *found = made;
-    else
-        qn_budget_plan_deinit(&made);
-    finish(&f);
-    return status;
+    return hand_over(&f, status, &made, found);
 }

@@ -4,6 +4,7 @@
 #include "base/fmath.h"
 #include "base/status.h"
 #include "tasks/features/calibration.h"
+#include "tasks/features/dot.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,9 +15,6 @@ enum { NEAREST = QN_FINDINGS_NEAREST, SCALE = 4 /* the neighbour whose distance 
 static const float same = 0.02f; /* distance of pictures that are nearly the same */
 static const float few = 30;     /* pictures of a class are few below */
 static const float half = 0.5f;  /* a suggestion has at least so much of votes and answers */
-
-typedef float lanes __attribute__((vector_size(32)));
-enum { LANES = 8 };
 
 typedef struct neighbour {
     float square; /* of the distance */
@@ -35,39 +33,23 @@ typedef struct finding {
 
 /* ---- features ---- */
 
-static float dot(const float *a, const float *b, int64_t n) {
-    lanes sum = {0}, x, y;
-    int64_t i = 0;
-    float tail = 0;
-    for (; i + LANES <= n; i += LANES) {
-        memcpy(&x, a + i, sizeof x);
-        memcpy(&y, b + i, sizeof y);
-        sum += x * y;
-    }
-    for (; i < n; i++)
-        tail += a[i] * b[i];
-    for (int k = 0; k < LANES; k++)
-        tail += sum[k];
-    return tail;
-}
-
 /* The first view of each, of length 1; rows keep theirs, which says something. */
 static void take_features(finding *g) {
     const qn_features *from = &g->looks->features;
     for (int64_t i = 0; i < g->f->n; i++) {
         float *x = g->x + i * g->width;
         memcpy(x, from->x + i * from->n_views * g->width, (size_t)g->width * sizeof *x);
-        const float square = dot(x, x, g->width);
+        const float square = qn_features_dot(x, x, g->width);
         const float factor = !g->looks->are_inputs && square > 0 ? 1 / sqrtf(square) : 1;
         for (int64_t k = 0; k < g->width; k++)
             x[k] *= factor;
-        g->norm[i] = dot(x, x, g->width);
+        g->norm[i] = qn_features_dot(x, x, g->width);
     }
 }
 
 static float square_between(const finding *g, int64_t i, int64_t k) {
-    const float square =
-        g->norm[i] + g->norm[k] - 2 * dot(g->x + i * g->width, g->x + k * g->width, g->width);
+    const float square = g->norm[i] + g->norm[k] -
+                         2 * qn_features_dot(g->x + i * g->width, g->x + k * g->width, g->width);
     return square > 0 ? square : 0;
 }
 
@@ -160,8 +142,8 @@ static void find_means(const finding *g) {
     for (int64_t i = 0; i < g->f->n; i++) {
         qn_sample_finding *s = &g->f->samples[i];
         const float *mean = g->means + s->label * g->width;
-        const float square =
-            g->norm[i] + dot(mean, mean, g->width) - 2 * dot(g->x + i * g->width, mean, g->width);
+        const float square = g->norm[i] + qn_features_dot(mean, mean, g->width) -
+                             2 * qn_features_dot(g->x + i * g->width, mean, g->width);
         s->from_mean = sqrtf(square > 0 ? square : 0);
     }
 }

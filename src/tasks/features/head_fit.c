@@ -4,6 +4,7 @@
 #include "base/fmath.h"
 #include "base/status.h"
 #include "tasks/features/calibration.h"
+#include "tasks/features/dot.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,16 +16,13 @@ enum {
     PAIRS = 8,        /* of steps and changes of the gradient that L-BFGS keeps */
     MOST_TRIALS = 20, /* of a step's length */
     FOLD_STEPS = 40,
-    LAST_STEPS = 300,
-    LANES = 8
+    LAST_STEPS = 300
 };
 
 static const double decays[N_DECAYS] = {1e-1, 1e-2, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 1e-7};
 static const double usual_decay = 1e-3; /* where nothing can be held out */
 static const double sure_part = 0.95;   /* of the answers that are not unsure are right */
 static const double known_part = 0.98;  /* of the right answers are not unsure for that */
-
-typedef float lanes __attribute__((vector_size(LANES * sizeof(float))));
 
 /* A layer lies as (n_classes, width + 1): the bias behind each row. */
 typedef struct problem {
@@ -44,25 +42,10 @@ typedef struct problem {
 
 /* ---- vectors ---- */
 
-static float dot(const float *a, const float *b, int64_t n) {
-    lanes sum = {0}, x, y;
-    int64_t i = 0;
-    float tail = 0;
-    for (; i + LANES <= n; i += LANES) {
-        memcpy(&x, a + i, sizeof x);
-        memcpy(&y, b + i, sizeof y);
-        sum += x * y;
-    }
-    for (; i < n; i++)
-        tail += a[i] * b[i];
-    return (((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7]))) +
-           tail;
-}
-
 static void add_times(float *to, float factor, const float *a, int64_t n) {
     int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        lanes x, y;
+    for (; i + QN_DOT_LANES <= n; i += QN_DOT_LANES) {
+        qn_dot_lanes x, y;
         memcpy(&x, a + i, sizeof x);
         memcpy(&y, to + i, sizeof y);
         y += factor * x;
@@ -88,7 +71,8 @@ static const float *row_of(const problem *p, int64_t sample, int64_t view) {
 
 static void add_outputs(const problem *p, const float *w, const float *x, double *z) {
     for (int c = 0; c < p->n_classes; c++)
-        z[c] = (double)(dot(x, w + c * p->row, p->f->width) + w[c * p->row + p->f->width]);
+        z[c] =
+            (double)(qn_features_dot(x, w + c * p->row, p->f->width) + w[c * p->row + p->f->width]);
 }
 
 /* z becomes chances. The result: the logarithm of the sum, so that -log chance = result - z. */
