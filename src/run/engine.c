@@ -485,6 +485,7 @@ static qn_status finish_step(qn_engine *e) {
     if (e->options.update.accumulate > 1) {
         QN_TRY(qn_guard_check_sums(e));
         QN_TRY(run(e, QN_PROGRAM_UPDATE, (uint64_t)e->run.steps));
+        QN_TRY(qn_guard_check_update(e));
         for (int i = 0; i < e->sums.n_tensors; i++)
             memset(e->sums.tensors[i].data, 0, e->sums.tensors[i].bytes);
     }

@@ -53,6 +53,11 @@ static bool is_cheap(const qn_engine *e) {
     return e->guard.bytes <= e->store.bytes / PART;
 }
 
+/* Ranks undo their steps themselves. */
+static bool ranks_undo(const qn_engine *e) {
+    return e->options.ranks && e->options.update.accumulate > 1;
+}
+
 qn_status qn_guard_create(qn_engine *e) {
     qn_guard *guard = &e->guard;
     guard->capacity = (size_t)e->store.n_tensors;
@@ -62,13 +67,13 @@ qn_status qn_guard_create(qn_engine *e) {
         for (int n = 0; p->training && n < p->graph->n_nodes; n++)
             list_changed(e, p->graph, p->graph->nodes[n]);
     }
-    guard->is_on = is_cheap(e);
+    guard->is_on = is_cheap(e) && !ranks_undo(e);
     guard->is_unseen = true;
     if (!guard->is_on) {
         guard->n = 0;
         guard->bytes = 0;
     }
-    const bool has_steps = e->options.update.accumulate > 1;
+    const bool has_steps = guard->is_on && e->options.update.accumulate > 1;
     e->memory.planned_bytes += e->options.plan_only ? (1 + has_steps) * guard->bytes : 0;
     if (e->options.plan_only)
         return QN_OK;
@@ -140,10 +145,9 @@ static qn_guard_marks marks_of(const qn_program *p) {
 }
 
 void qn_guard_mark(qn_engine *e, const qn_program *p) {
-    const bool has_ranks = e->options.ranks && e->options.update.accumulate > 1;
     if (p->training && p != &e->update)
         qn_executor_set_marks(p->executor, marks_of(p));
-    if (p->training && !has_ranks)
+    if (p == &e->update || (p->training && !ranks_undo(e)))
         qn_executor_check_updates(p->executor, &e->guard.check);
 }
 
@@ -344,9 +348,19 @@ qn_status qn_guard_end(qn_engine *e, const qn_program *p, qn_status status, bool
     return status == QN_ERROR_NUMERIC ? refuse(e, *is_changed) : status;
 }
 
+/* What is wrong with the sums has been said. Parameters are as before the step; running statistics
+ * are put back where there are copies. */
+static qn_status refuse_sums(qn_engine *e) {
+    const bool is_changed = !e->guard.is_on && !ranks_undo(e);
+    give_up_step(e);
+    e->run.is_spoiled = is_changed;
+    return refuse(e, is_changed);
+}
+
 qn_status qn_guard_check_sums(qn_engine *e) {
     const size_t prefix = strlen("gradient_sum.");
-    e->guard.check = (qn_finite_check){.is_over = true};
+    /* All sums are looked at here; the factor that clips them is made of them by the update. */
+    e->guard.check = (qn_finite_check){.is_over = e->options.update.clip_norm == 0};
     for (int i = 0; i < e->sums.n_tensors; i++) {
         const qn_stored_tensor *t = &e->sums.tensors[i];
         const int64_t n = qn_shape_count(t->shape);
@@ -354,8 +368,14 @@ qn_status qn_guard_check_sums(qn_engine *e) {
             continue;
         (void)fail_gradient(e, t->name + prefix, strlen(t->name + prefix),
                             ", summed over the batches of the step");
-        give_up_step(e);
-        return refuse(e, false);
+        return refuse_sums(e);
     }
     return QN_OK;
+}
+
+qn_status qn_guard_check_update(qn_engine *e) {
+    if (!is_bad(e))
+        return QN_OK;
+    (void)fail_node(e); /* the factor is every update's: none was made */
+    return refuse_sums(e);
 }

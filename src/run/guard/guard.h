@@ -44,6 +44,10 @@ qn_status qn_guard_end(qn_engine *engine, const qn_program *program, qn_status s
  * step was given up. */
 qn_status qn_guard_check_sums(qn_engine *engine);
 
+/* After it: QN_ERROR_NUMERIC: the norm that clips the sums is not finite. No update was made, and
+ * the step was given up. */
+qn_status qn_guard_check_update(qn_engine *engine);
+
 /* Whether all that is trained is finite. */
 bool qn_guard_are_finite(const qn_engine *engine);
 

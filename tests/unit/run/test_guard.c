@@ -245,8 +245,31 @@ static void test_norm(void) {
     qn_trainer_destroy(trainer);
 }
 
+/* The same of the sums of several batches, each of which is finite. */
+static void test_norm_of_sums(void) {
+    const qn_model model = model_of(narrow_build);
+    qn_trainer_options o = options_of(&model);
+    qn_step_result result;
+    o.engine.update.clip_norm = 1;
+    o.engine.update.accumulate = 2;
+    qn_trainer *trainer = make(&o);
+    shrink(trainer, "fc.weight");
+    const uint64_t before = hash_of(trainer);
+    fill(0, 1e12f);
+    CHECK_OK(qn_trainer_step(trainer, x, targets, &result));
+    CHECK_FAILS(qn_trainer_step(trainer, x, targets, &result), QN_ERROR_NUMERIC, "fc.");
+    CHECK(strstr(qn_error_message(), "nothing was changed"));
+    CHECK(qn_engine_is_sound(qn_trainer_engine(trainer)) && hash_of(trainer) == before);
+    fill(0, 1);
+    CHECK_OK(qn_trainer_step(trainer, x, targets, &result));
+    CHECK_OK(qn_trainer_step(trainer, x, targets, &result));
+    CHECK(qn_engine_steps(qn_trainer_engine(trainer)) == 1);
+    qn_trainer_destroy(trainer);
+}
+
 int main(void) {
     test_norm();
+    test_norm_of_sums();
     test_nothing_changes();
     test_accumulated();
     test_statistics();
