@@ -686,7 +686,6 @@ static void print_options(const qn_federation_options *o, char text[OPTIONS_TEXT
                  qn_hash_text(o->numerics));
 }
 
-/* The clients' file, where they keep something. */
 /* Whether the disk has room for what clients keep, two records of each that may take part; what is
  * there already counts. */
 static qn_status try_disk(const qn_federation *f, int64_t n) {
@@ -700,6 +699,7 @@ static qn_status try_disk(const qn_federation *f, int64_t n) {
                : QN_OK;
 }
 
+/* The clients' file, where they keep something. */
 static qn_status open_store(qn_federation *f) {
     char text[OPTIONS_TEXT];
     const int64_t n = f->n_all - f->n + (keeps_rest(f) ? f->n : 0);

@@ -328,7 +328,7 @@ static bool is_weight_name(const char *name, size_t length);
 
 /* Whether a list of what was folded names it in quotes. */
 static bool is_in_list(const char *list, const char *name, size_t length) {
-    for (const char *at = list; at && (at = strstr(at, name)); at += length) {
+    for (const char *at = length > 0 ? list : NULL; at && (at = strstr(at, name)); at += length) {
         if (at > list && at[-1] == '\'' && at[length] == '\'')
             return true;
     }

@@ -14,11 +14,11 @@ qn_status start_choose(training *t, const char **name);
 /* Gives the settings what the start needs. */
 qn_status start_set(training *t);
 
-/* Whether the run fits a head: it is one of a start, and has not done so yet. */
 /* After the task did not fit into the budget: whether a smaller batch, which is set now, may. It
  * changes no bit of the result. */
 bool start_shrinks_batch(training *t);
 
+/* Whether the run fits a head: it is one of a start, and has not done so yet. */
 bool start_is_due(const training *t);
 
 /* Fits the head, and says what came of it. */

@@ -7,6 +7,18 @@ static bool is_named(const char *name, size_t n, const char *is) {
     return strlen(is) == n && memcmp(name, is, n) == 0;
 }
 
+bool qn_jinja_are_same(qn_jinja_machine *m, const qn_jinja_value *a, const qn_jinja_value *b) {
+    const bool are_same = qn_jinja_equals(a, b, 0, &m->work);
+    (void)qn_jinja_step(m, 0); /* ends the run where nothing is left */
+    return are_same;
+}
+
+qn_jinja_value qn_jinja_joined(qn_jinja_machine *m, const qn_jinja_value *a,
+                               const qn_jinja_value *b) {
+    const qn_jinja_value made = qn_jinja_join(m->arena, a, b);
+    return made.kind == QN_JINJA_TEXT ? made : qn_jinja_fail(m, QN_ERROR_MEMORY, "out of memory");
+}
+
 static qn_jinja_value need_text(qn_jinja_machine *m, const char *name, size_t n,
                                 const qn_jinja_value *v) {
     if (v->kind == QN_JINJA_TEXT || !m->is_live)
@@ -16,6 +28,8 @@ static qn_jinja_value need_text(qn_jinja_machine *m, const char *name, size_t n,
 
 /* ASCII letters as capitals or small ones; other letters stay as they are. */
 static qn_jinja_value change_case(qn_jinja_machine *m, const qn_jinja_value *v, bool to_upper) {
+    if (!qn_jinja_step(m, (int64_t)v->n / 64))
+        return (qn_jinja_value){0};
     char *text = qn_arena_allocate(m->arena, v->n + 1, 1);
     if (!text)
         return qn_jinja_fail(m, QN_ERROR_MEMORY, "out of memory");
@@ -40,10 +54,10 @@ static qn_jinja_value replace(qn_jinja_machine *m, const qn_jinja_value *v,
     while (qn_jinja_step(m, (int64_t)v->n / 64 + (int64_t)made.n / 64)) {
         const size_t next = qn_jinja_seek(v, from, at);
         const qn_jinja_value before = qn_jinja_part(v, at, next);
-        made = qn_jinja_join(m->arena, &made, &before);
+        made = qn_jinja_joined(m, &made, &before);
         if (next == v->n)
             break;
-        made = qn_jinja_join(m->arena, &made, to);
+        made = qn_jinja_joined(m, &made, to);
         at = next + from->n;
     }
     return made;
@@ -66,15 +80,26 @@ static qn_jinja_value count(qn_jinja_machine *m, const qn_jinja_value *v) {
 static qn_jinja_value join_list(qn_jinja_machine *m, const qn_jinja_value *v,
                                 const qn_jinja_value *between) {
     qn_jinja_value made = qn_jinja_text("", 0);
-    for (size_t i = 0; v->kind == QN_JINJA_LIST && i < v->n; i++) {
+    if (v->kind != QN_JINJA_LIST)
+        return qn_jinja_fail(m, QN_ERROR_UNSUPPORTED, "join of what is no list");
+    for (size_t i = 0; i < v->n; i++) {
         const qn_jinja_value one = qn_jinja_written(m->arena, &v->list[i]);
+        if (one.kind != QN_JINJA_TEXT)
+            return qn_jinja_fail(m, QN_ERROR_UNSUPPORTED, "join of lists, maps or fractions");
         if (i > 0 && between)
-            made = qn_jinja_join(m->arena, &made, between);
-        made = qn_jinja_join(m->arena, &made, &one);
+            made = qn_jinja_joined(m, &made, between);
+        made = qn_jinja_joined(m, &made, &one);
         if (!qn_jinja_step(m, (int64_t)made.n / 64))
             return made;
     }
     return made;
+}
+
+static qn_jinja_value text_of(qn_jinja_machine *m, const qn_jinja_value *v) {
+    const qn_jinja_value made = qn_jinja_written(m->arena, v);
+    return made.kind == QN_JINJA_TEXT
+               ? made
+               : qn_jinja_fail(m, QN_ERROR_UNSUPPORTED, "string of a list, a map or a fraction");
 }
 
 static qn_jinja_value at_end(qn_jinja_machine *m, const qn_jinja_value *v, bool is_last) {
@@ -97,7 +122,7 @@ qn_jinja_value qn_jinja_filter(qn_jinja_machine *m, const char *name, size_t n,
     if (is_named(name, n, "safe") || is_named(name, n, "list"))
         return *v;
     if (is_named(name, n, "string"))
-        return qn_jinja_written(m->arena, v);
+        return text_of(m, v);
     if (is_named(name, n, "join"))
         return join_list(m, v, n_a > 0 ? &a[0] : NULL);
     if (is_named(name, n, "first") || is_named(name, n, "last"))
@@ -138,7 +163,7 @@ qn_jinja_value qn_jinja_test(qn_jinja_machine *m, const char *name, size_t n,
     if ((is_named(name, n, "odd") || is_named(name, n, "even")) && v->kind == QN_JINJA_WHOLE)
         return qn_jinja_bool((v->whole & 1) == (name[0] == 'o'));
     if ((is_named(name, n, "equalto") || is_named(name, n, "eq")) && argument)
-        return qn_jinja_bool(qn_jinja_equals(v, argument, 0));
+        return qn_jinja_bool(qn_jinja_are_same(m, v, argument));
     return m->is_live
                ? qn_jinja_fail(m, QN_ERROR_UNSUPPORTED, "the test %.*s is not known", (int)n, name)
                : (qn_jinja_value){0};

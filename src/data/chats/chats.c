@@ -68,6 +68,18 @@ static qn_status take(qn_chat *chat, const char *place, int64_t line) {
                         : "\"prompt\" and \"completion\" are not both there as texts");
 }
 
+/* The reader of JSON would end a text there. A backslash may itself stand behind one. */
+static bool has_zero(const char *line, size_t n) {
+    for (size_t i = 0; i + 1 < n; i++) {
+        if (line[i] != '\\')
+            continue;
+        if (n - i >= 6 && memcmp(line + i, "\\u0000", 6) == 0)
+            return true;
+        i++;
+    }
+    return false;
+}
+
 qn_status qn_chat_parse(const char *line, size_t bytes, const char *place, int64_t number,
                         qn_chat *chat) {
     const char *end = NULL;
@@ -79,6 +91,9 @@ qn_status qn_chat_parse(const char *line, size_t bytes, const char *place, int64
                          "%s, line %lld: it is no JSON object; each line is a conversation of its "
                          "own, {\"messages\": [...]}",
                          place, (long long)number);
+    if (status == QN_OK && has_zero(line, bytes))
+        status = qn_fail(QN_ERROR_FORMAT, "%s, line %lld: a text has the character \\u0000", place,
+                         (long long)number);
     if (status == QN_OK)
         status = take(chat, place, number);
     if (status != QN_OK)

@@ -150,11 +150,11 @@ static int arguments(qn_jinja_machine *m, qn_jinja_value list[QN_JINJA_ARGUMENTS
         if (!is_named)
             m->at = begin;
         const qn_jinja_value value = qn_jinja_expression(m), key = qn_jinja_text(begin, n_name);
-        if (is_named)
-            (void)qn_jinja_put(m->arena, named->map, &key, &value);
-        else if (n == QN_JINJA_ARGUMENTS)
+        if (is_named && !qn_jinja_put(m->arena, named->map, &key, &value))
+            (void)qn_jinja_fail(m, QN_ERROR_MEMORY, "out of memory");
+        else if (!is_named && n == QN_JINJA_ARGUMENTS)
             (void)qn_jinja_fail(m, QN_ERROR_UNSUPPORTED, "a call with so many arguments");
-        else
+        else if (!is_named)
             list[n++] = value;
         if (!qn_jinja_take(m, ",")) {
             (void)expect(m, ")", value);
@@ -162,6 +162,15 @@ static int arguments(qn_jinja_machine *m, qn_jinja_value list[QN_JINJA_ARGUMENTS
         }
     }
     return n;
+}
+
+/* What takes arguments by their place alone would leave those with a name out in silence. */
+static void refuse_named(qn_jinja_machine *m, const qn_jinja_value *named) {
+    if (m->status != QN_OK || !m->is_live || named->map->n == 0)
+        return;
+    const qn_jinja_value *key = &named->map->pairs[0].key;
+    (void)qn_jinja_fail(m, QN_ERROR_UNSUPPORTED, "an argument by its name, %.*s",
+                        key->n < 60 ? (int)key->n : 60, key->text);
 }
 
 static qn_jinja_value range(qn_jinja_machine *m, const qn_jinja_value *a, int n) {
@@ -189,7 +198,12 @@ static qn_jinja_value call(qn_jinja_machine *m, const char *name, size_t n) {
         return (qn_jinja_value){0};
     const qn_jinja_value self = qn_jinja_text(name, n);
     if (qn_jinja_is_text(&self, "namespace") || qn_jinja_is_text(&self, "dict"))
-        return named;
+        return n_list == 0 ? named
+                           : qn_jinja_fail(m, QN_ERROR_UNSUPPORTED,
+                                           "%.*s of a value without a name", (int)n, name);
+    refuse_named(m, &named);
+    if (m->status != QN_OK)
+        return (qn_jinja_value){0};
     if (qn_jinja_is_text(&self, "range"))
         return range(m, list, n_list);
     if (qn_jinja_is_text(&self, "raise_exception") && n_list > 0) {
@@ -245,6 +259,19 @@ static qn_jinja_value primary(qn_jinja_machine *m) {
     return qn_jinja_fail(m, QN_ERROR_FORMAT, "%c is no expression", *m->at);
 }
 
+/* Parts of texts are cut by bytes, which are characters in ASCII alone. */
+static bool can_be_cut(qn_jinja_machine *m, const qn_jinja_value *text) {
+    if (!qn_jinja_step(m, (int64_t)text->n / 64))
+        return false;
+    for (size_t i = 0; i < text->n; i++) {
+        if ((unsigned char)text->text[i] >= 0x80) {
+            (void)qn_jinja_fail(m, QN_ERROR_UNSUPPORTED, "a part of a text beyond ASCII");
+            return false;
+        }
+    }
+    return true;
+}
+
 /* The element of a list, the character of a text, or the value of a map's key. */
 static qn_jinja_value element(qn_jinja_machine *m, const qn_jinja_value *of,
                               const qn_jinja_value *at) {
@@ -261,7 +288,7 @@ static qn_jinja_value element(qn_jinja_machine *m, const qn_jinja_value *of,
     const int64_t n = (int64_t)of->n, i = at->whole < 0 ? at->whole + n : at->whole;
     if (of->kind == QN_JINJA_LIST && i >= 0 && i < n)
         return of->list[i];
-    if (of->kind == QN_JINJA_TEXT && i >= 0 && i < n)
+    if (of->kind == QN_JINJA_TEXT && i >= 0 && i < n && can_be_cut(m, of))
         return qn_jinja_part(of, (size_t)i, (size_t)i + 1);
     return (qn_jinja_value){0};
 }
@@ -301,7 +328,8 @@ static qn_jinja_value slice(qn_jinja_machine *m, const qn_jinja_value *of, qn_ji
     int64_t last = end.kind == QN_JINJA_WHOLE ? clamp(end.whole, n) : n;
     last = last < first ? first : last;
     if (of->kind == QN_JINJA_TEXT)
-        return qn_jinja_part(of, (size_t)first, (size_t)last);
+        return can_be_cut(m, of) ? qn_jinja_part(of, (size_t)first, (size_t)last)
+                                 : (qn_jinja_value){0};
     if (of->kind != QN_JINJA_LIST)
         return qn_jinja_fail(m, QN_ERROR_FORMAT, "a slice of what is no list and no text");
     qn_jinja_value made = *of;
@@ -330,6 +358,7 @@ static qn_jinja_value attribute(qn_jinja_machine *m, const qn_jinja_value *of) {
     const char *behind = m->at;
     if (qn_jinja_take(m, "(")) {
         const int n_list = arguments(m, list, &named);
+        refuse_named(m, &named);
         return m->status == QN_OK ? qn_jinja_method(m, name, n, of, list, n_list) : named;
     }
     m->at = behind;
@@ -344,8 +373,10 @@ static qn_jinja_value filtered(qn_jinja_machine *m, const qn_jinja_value *of) {
     const char *name = m->at;
     const size_t n = qn_jinja_name(m);
     m->at += n;
-    if (qn_jinja_take(m, "("))
+    if (qn_jinja_take(m, "(")) {
         n_list = arguments(m, list, &named);
+        refuse_named(m, &named);
+    }
     return m->status == QN_OK ? qn_jinja_filter(m, name, n, of, list, n_list) : *of;
 }
 
@@ -359,6 +390,7 @@ static qn_jinja_value tested(qn_jinja_machine *m, const qn_jinja_value *of) {
     m->at += n;
     if (qn_jinja_take(m, "(")) {
         has_argument = arguments(m, list, &named) > 0;
+        refuse_named(m, &named);
         argument = has_argument ? list[0] : named;
     }
     qn_jinja_value is = qn_jinja_test(m, name, n, of, has_argument ? &argument : NULL);
@@ -412,7 +444,7 @@ static qn_jinja_value calculate(qn_jinja_machine *m, char sign, const qn_jinja_v
         return (qn_jinja_value){0};
     if (sign == '+' && a->kind == QN_JINJA_TEXT && b->kind == QN_JINJA_TEXT) {
         (void)qn_jinja_step(m, (int64_t)(a->n + b->n) / 64);
-        return qn_jinja_join(m->arena, a, b);
+        return qn_jinja_joined(m, a, b);
     }
     const bool can = (a->kind == QN_JINJA_WHOLE || a->kind == QN_JINJA_BOOL) &&
                      (b->kind == QN_JINJA_WHOLE || b->kind == QN_JINJA_BOOL) && a->whole < most &&
@@ -460,7 +492,7 @@ static qn_jinja_value concatenation(qn_jinja_machine *m) {
         if (a.kind != QN_JINJA_TEXT || b.kind != QN_JINJA_TEXT)
             return qn_jinja_fail(m, QN_ERROR_UNSUPPORTED, "~ of lists and maps");
         (void)qn_jinja_step(m, (int64_t)(a.n + b.n) / 64);
-        v = qn_jinja_join(m->arena, &a, &b);
+        v = qn_jinja_joined(m, &a, &b);
     }
     return v;
 }
@@ -487,10 +519,11 @@ qn_jinja_value qn_jinja_simple_expression(qn_jinja_machine *m) {
 static bool contains(qn_jinja_machine *m, const qn_jinja_value *in, const qn_jinja_value *v) {
     if (in->kind == QN_JINJA_MAP && v->kind == QN_JINJA_TEXT)
         return qn_jinja_find(in, v->text, v->n) != NULL;
-    if (in->kind == QN_JINJA_TEXT && v->kind == QN_JINJA_TEXT)
+    if (in->kind == QN_JINJA_TEXT && v->kind == QN_JINJA_TEXT &&
+        qn_jinja_step(m, (int64_t)in->n / 64))
         return v->n == 0 || qn_jinja_seek(in, v, 0) < in->n;
     for (size_t i = 0; in->kind == QN_JINJA_LIST && i < in->n; i++) {
-        if (qn_jinja_equals(&in->list[i], v, 0))
+        if (qn_jinja_are_same(m, &in->list[i], v))
             return true;
     }
     if (in->kind != QN_JINJA_LIST && m->is_live)
@@ -504,7 +537,7 @@ static qn_jinja_value compare(qn_jinja_machine *m, const char *sign, const qn_ji
     if (!m->is_live)
         return (qn_jinja_value){0};
     if (sign[1] == '=' && (sign[0] == '=' || sign[0] == '!'))
-        return qn_jinja_bool(qn_jinja_equals(a, b, 0) == (sign[0] == '='));
+        return qn_jinja_bool(qn_jinja_are_same(m, a, b) == (sign[0] == '='));
     const int order = qn_jinja_compare(a, b, &can);
     if (!can)
         return qn_jinja_fail(m, QN_ERROR_FORMAT, "%s of values without an order", sign);

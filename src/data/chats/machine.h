@@ -50,6 +50,13 @@ qn_jinja_value qn_jinja_expression(qn_jinja_machine *m);
 /* A sum or simpler: what stands behind "in" of a loop ends before "if". */
 qn_jinja_value qn_jinja_simple_expression(qn_jinja_machine *m);
 
+/* Whether two values are one, which is counted as steps. */
+bool qn_jinja_are_same(qn_jinja_machine *m, const qn_jinja_value *a, const qn_jinja_value *b);
+
+/* The two texts one behind the other. */
+qn_jinja_value qn_jinja_joined(qn_jinja_machine *m, const qn_jinja_value *a,
+                               const qn_jinja_value *b);
+
 /* A filter, a test or a method by its name, of a value with arguments. */
 enum { QN_JINJA_ARGUMENTS = 4 };
 qn_jinja_value qn_jinja_filter(qn_jinja_machine *m, const char *name, size_t n,

@@ -1,4 +1,5 @@
 /* See value.h. */
+#define _GNU_SOURCE /* memmem */
 #include "data/chats/value.h"
 
 #include "base/print.h"
@@ -120,25 +121,30 @@ double qn_jinja_real(const qn_jinja_value *v) {
     return v->kind == QN_JINJA_REAL ? v->real : (double)v->whole;
 }
 
-static bool are_equal_lists(const qn_jinja_value *a, const qn_jinja_value *b, int depth) {
+static bool are_equal_lists(const qn_jinja_value *a, const qn_jinja_value *b, int depth,
+                            int64_t *work) {
     for (size_t i = 0; i < a->n && a->n == b->n; i++) {
-        if (!qn_jinja_equals(&a->list[i], &b->list[i], depth + 1))
+        if (!qn_jinja_equals(&a->list[i], &b->list[i], depth + 1, work))
             return false;
     }
     return a->n == b->n;
 }
 
-bool qn_jinja_equals(const qn_jinja_value *a, const qn_jinja_value *b, int depth) {
+bool qn_jinja_equals(const qn_jinja_value *a, const qn_jinja_value *b, int depth, int64_t *work) {
+    if (--*work < 0)
+        return false;
     if (qn_jinja_is_number(a) && qn_jinja_is_number(b))
         return a->kind == QN_JINJA_REAL || b->kind == QN_JINJA_REAL
                    ? qn_jinja_real(a) == qn_jinja_real(b)
                    : a->whole == b->whole;
     if (a->kind != b->kind || depth > MOST_DEPTH)
         return false;
-    if (a->kind == QN_JINJA_TEXT)
+    if (a->kind == QN_JINJA_TEXT) {
+        *work -= (int64_t)a->n / 64;
         return a->n == b->n && (a->n == 0 || memcmp(a->text, b->text, a->n) == 0);
+    }
     if (a->kind == QN_JINJA_LIST)
-        return are_equal_lists(a, b, depth);
+        return are_equal_lists(a, b, depth, work);
     return a->kind != QN_JINJA_MAP || a->map == b->map;
 }
 
@@ -192,11 +198,10 @@ bool qn_jinja_put(qn_arena *arena, qn_jinja_map *map, const qn_jinja_value *key,
 /* ---- texts ---- */
 
 size_t qn_jinja_seek(const qn_jinja_value *text, const qn_jinja_value *part, size_t from) {
-    for (size_t i = from; part->n > 0 && i + part->n <= text->n; i++) {
-        if (memcmp(text->text + i, part->text, part->n) == 0)
-            return i;
-    }
-    return text->n;
+    if (part->n == 0 || from >= text->n)
+        return text->n;
+    const char *found = memmem(text->text + from, text->n - from, part->text, part->n);
+    return found ? (size_t)(found - text->text) : text->n;
 }
 
 bool qn_jinja_is_text(const qn_jinja_value *v, const char *text) {

@@ -53,7 +53,9 @@ qn_jinja_value qn_jinja_of_json(qn_arena *arena, const struct cJSON *json, int d
 bool qn_jinja_is_true(const qn_jinja_value *v);
 bool qn_jinja_is_number(const qn_jinja_value *v);
 double qn_jinja_real(const qn_jinja_value *v);
-bool qn_jinja_equals(const qn_jinja_value *a, const qn_jinja_value *b, int depth);
+
+/* *work is what is left of the run's steps, of which each comparison takes some; below 0: false. */
+bool qn_jinja_equals(const qn_jinja_value *a, const qn_jinja_value *b, int depth, int64_t *work);
 
 /* -1, 0 or 1; *can: they have an order. */
 int qn_jinja_compare(const qn_jinja_value *a, const qn_jinja_value *b, bool *can);

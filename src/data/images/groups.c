@@ -26,9 +26,13 @@ static qn_status parse(const char *told, const char *folder, grouping *g) {
     *g = (grouping){.told = told};
     if (strcmp(told, of_folder) == 0)
         return QN_OK;
-    if (strncmp(told, of_folder, n) == 0 && told[n] == ':' &&
-        (g->level = atoi(told + n + 1)) >= 1 && g->level <= DEEPEST)
-        return QN_OK;
+    if (strncmp(told, of_folder, n) == 0 && told[n] == ':') {
+        char *end;
+        const long level = strtol(told + n + 1, &end, 10);
+        g->level = level >= 1 && level <= DEEPEST && !*end ? (int)level : 0;
+        if (g->level > 0)
+            return QN_OK;
+    }
     if (strncmp(told, of_name, strlen(of_name)) == 0 && told[strlen(of_name)]) {
         g->before = told + strlen(of_name);
         return QN_OK;

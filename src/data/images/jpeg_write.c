@@ -51,17 +51,23 @@ static void encode(jpeg_making *making, const qn_image *image, int quality) {
 }
 
 qn_status qn_jpeg_encode(const qn_image *image, int quality, uint8_t **data, size_t *bytes) {
-    jpeg_making making = {.data = NULL};
+    enum { FIRST_BYTES = 1 << 14 };
+    /* Of its own: libjpeg takes a larger one where it needs it, and says so at the end alone. */
+    unsigned char *const own = malloc(FIRST_BYTES);
+    jpeg_making making = {.data = own, .bytes = FIRST_BYTES};
+    if (!own)
+        return qn_fail_memory(FIRST_BYTES);
     making.jpeg.err = jpeg_std_error(&making.errors);
     making.jpeg.client_data = &making;
     making.errors.error_exit = on_error;
     making.errors.emit_message = on_message;
     encode(&making, image, quality);
     jpeg_destroy_compress(&making.jpeg);
-    if (making.has_failed) {
-        free(making.data);
-        return qn_fail(QN_ERROR_MEMORY, "no memory to make a JPEG");
-    }
+    if (making.has_failed || making.data != own)
+        free(own);
+    if (making.has_failed)
+        return qn_fail(QN_ERROR_MEMORY, "a JPEG of %dx%d cannot be made", (int)image->width,
+                       (int)image->height);
     *data = making.data;
     *bytes = making.bytes;
     return QN_OK;

@@ -137,6 +137,17 @@ static const char *read_folder_scaling(qn_language *language) {
     return type ? qn_arena_text(&language->texts, type) : "";
 }
 
+/* Of templates with names the one that is meant where none is asked for; null: there is none. */
+static const cJSON *find_default(const cJSON *list) {
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
+        if (name && strcmp(name, "default") == 0)
+            return cJSON_GetObjectItemCaseSensitive(item, "template");
+    }
+    return NULL;
+}
+
 /* A file of its own, or a member of tokenizer_config.json: a text, or a list of named ones. */
 static const char *read_folder_chat(qn_language *language) {
     const qn_pretrained *files = language->files;
@@ -155,7 +166,7 @@ static const char *read_folder_chat(qn_language *language) {
         return copy;
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(tree, "chat_template");
     if (cJSON_IsArray(item))
-        item = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(item, 0), "template");
+        item = find_default(item);
     if (cJSON_IsString(item))
         copy = qn_arena_text(&language->texts, item->valuestring);
     cJSON_Delete(tree);

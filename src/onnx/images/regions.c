@@ -320,7 +320,8 @@ static qn_status read_choice(qn_onnx_call *call, choice *c) {
     QN_TRY(read_limit(call, 3, 0, &c->overlap));
     QN_TRY(read_limit(call, 4, 0, &c->least));
     c->most = most < 0 ? 0 : most < (double)c->n ? (int64_t)most : c->n;
-    if ((double)c->n * (double)c->most * (double)c->most * (double)scores.dims[1] > 1e9)
+    const double lists = (double)scores.dims[0] * (double)scores.dims[1];
+    if (lists > 1e9 || lists * (double)c->n * (double)c->most * (double)c->most > 1e9)
         return qn_fail(QN_ERROR_UNSUPPORTED,
                        "it chooses %lld of %lld boxes at import, which is "
                        "too many",

@@ -166,8 +166,8 @@ static qn_status fold_reduce(qn_onnx_call *call, unsigned mask, bool keeps) {
             step *= kept.dims[axis];
         }
         const double a = numbers[i], b = y[at];
-        y[at] = strcmp(type, "Max") == 0    ? (a <= b ? b : a) /* NaN stays */
-                : strcmp(type, "Min") == 0  ? (a >= b ? b : a)
+        y[at] = strcmp(type, "Max") == 0    ? (a <= b || isnan(b) ? b : a) /* NaN stays */
+                : strcmp(type, "Min") == 0  ? (a >= b || isnan(b) ? b : a)
                 : strcmp(type, "Prod") == 0 ? a * b
                                             : a + b;
     }

@@ -64,8 +64,15 @@ static void insert(neighbour *nearest, int *n, neighbour one) {
         nearest[at] = one;
 }
 
+/* The most distance of what is nearly the same; rows have no length of their own to measure it by.
+ */
+static float most_same(const finding *g) {
+    return g->looks->are_inputs ? 0 : same;
+}
+
 /* Copies of a sample have no vote, whose label was wrong likewise. */
 static int find_nearest(const finding *g, int64_t i, neighbour *nearest, neighbour *first) {
+    const float most = most_same(g);
     int n = 0;
     *first = (neighbour){INFINITY, -1};
     for (int64_t k = 0; k < g->f->n; k++) {
@@ -74,7 +81,7 @@ static int find_nearest(const finding *g, int64_t i, neighbour *nearest, neighbo
         const neighbour one = {square_between(g, i, k), k};
         if (one.square < first->square)
             *first = one;
-        if (one.square > same * same && (n < NEAREST || one.square < nearest[n - 1].square))
+        if (one.square > most * most && (n < NEAREST || one.square < nearest[n - 1].square))
             insert(nearest, &n, one);
     }
     return n;
@@ -227,7 +234,6 @@ static void sum_classes(const finding *g) {
         c->n_right += s->is_judged && s->answer == s->label;
         c->n_unsure += s->is_judged && s->chance < g->f->unsure;
         c->n_suspect += s->suggest != s->label;
-        c->likeness += s->distance / (float)c->n;
     }
     find_needs(g);
 }
@@ -268,7 +274,7 @@ static bool is_listed_duplicate(const finding *g, const qn_sample_finding *s, fl
     const int64_t i = s - g->f->samples, k = s->nearest;
     *key = s->distance;
     const bool is_mutual = k >= 0 && g->f->samples[k].nearest == i;
-    return k >= 0 && s->distance <= (g->looks->are_inputs ? 0 : same) && (i < k || !is_mutual);
+    return k >= 0 && s->distance <= most_same(g) && (i < k || !is_mutual);
 }
 
 static qn_status list(const finding *g, ranked *all,

@@ -35,8 +35,7 @@ typedef struct qn_class_finding {
     int64_t n_suspect; /* labels that are probably wrong */
     int32_t taken_for; /* the class that mistakes name most; -1: there are none */
     int64_t n_taken;
-    float likeness; /* mean distance of its samples to the nearest of it; NaN: it has one */
-    float need;     /* how much more pictures of it would help: 0 none, 1 much */
+    float need; /* how much more pictures of it would help: 0 none, 1 much */
 } qn_class_finding;
 
 typedef struct qn_findings {

@@ -172,6 +172,15 @@ static void test_refused(void) {
          "it runs too long"},
         {"{{ ((((((((((((((((((((((((((((((((((((((((((((((((((1", "it is nested too deeply"},
         {"{% set a = [1, 2 %}", "] is missing"},
+        {"{{ ''|default('x', boolean=true) }}", "an argument by its name, boolean"},
+        {"{{ [messages, 'a']|join }}", "join of lists, maps or fractions"},
+        {"{{ messages|string }}", "string of a list"},
+        {"{{ 'h\xc3\xa9'[:2] }}", "a part of a text beyond ASCII"},
+        {"{{ dict(messages) }}", "dict of a value without a name"},
+        {"{% set n = namespace(a=[1, 1], b=[1, 1]) %}{% for i in range(40) %}{% set n.a = [n.a, "
+         "n.a] "
+         "%}{% set n.b = [n.b, n.b] %}{{ n.a == n.b }}{% endfor %}",
+         "it runs too long"},
     };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         qn_arena arena;
