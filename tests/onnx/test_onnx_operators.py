@@ -10,6 +10,7 @@ import tempfile
 import unittest
 
 import numpy as np
+import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 from torch.nn import functional
@@ -195,6 +196,23 @@ class Operators(unittest.TestCase):
             each = (scale, zero) if not block else [np.repeat(v, block, 0)[:6] for v in (scale, zero)]
             full = torch.tensor((weight - each[1]) * each[0])
             self.check(made, x, lambda x, a, full=full: (x * a) @ full, [np.ones(6)])
+
+    def test_four_bits_return(self):
+        """An export has them as the file had: two a byte."""
+        kept = four_bits("w", self.draw.integers(-8, 8, (3, 5)), True)
+        tensors = [kept, numpy_helper.from_array(np.float32(0.1).reshape(()), "s"),
+                   numpy_helper.from_array(np.float32(self.draw.normal(size=(5, 2))), "fc.weight")]
+        values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", width]) for name, width in (("x", 3), ("y", 2))]
+        graph = helper.make_graph([node("DequantizeLinear", "w,s", "d"), node("MatMul", "x,d", "h"), node("MatMul", "h,fc.weight", "y")],
+                                  "g", values[:1], values[1:], tensors)
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+        (self.folder / "m.onnx").write_bytes(made.SerializeToString())
+        np.savez(self.folder / "t.npz", x=np.float32(self.draw.normal(size=(8, 3))), classes=np.arange(8) % 2)
+        for words in (("train", "m.onnx", "--data", "npz:t.npz", "--steps", "1", "--save", "w.st"),
+                      ("export", "m.onnx", "--weights", "w.st", "--out", "o.onnx"), ("import", "o.onnx")):
+            subprocess.run([quern.QUERN, *words], cwd=self.folder, check=True, capture_output=True)
+        written = onnx.load(self.folder / "o.onnx")
+        self.assertEqual([t.raw_data for t in written.graph.initializer if t.name == "w"], [kept.raw_data])
 
     def test_rounding_to_four_bits(self):
         x = np.linspace(-1.3, 1.3, 14).reshape(7, 2)

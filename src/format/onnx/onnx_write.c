@@ -67,8 +67,13 @@ static void put_entry(writing *w, Onnx__StringStringEntryProto *entry, const cha
     entry->value = (char *)value;
 }
 
+/* Numbers of four bits are bytes of their own here, and two a byte in files. */
+static bool is_packed(const qn_onnx_tensor *t) {
+    return t->type == QN_ONNX_INT4 || t->type == QN_ONNX_UINT4;
+}
+
 static bool goes_outside(const writing *w, const qn_onnx_tensor *from) {
-    return w->is_outside && from->bytes >= LEAST_OUTSIDE;
+    return w->is_outside && from->bytes >= LEAST_OUTSIDE && !is_packed(from);
 }
 
 static int64_t aligned(int64_t offset) {
@@ -97,6 +102,14 @@ static void point_outside(writing *w, const qn_onnx_tensor *from, Onnx__TensorPr
     w->end = aligned(w->end + (int64_t)from->bytes);
 }
 
+static void put_packed(writing *w, const qn_onnx_tensor *from, Onnx__TensorProto *to) {
+    const uint8_t *numbers = from->data;
+    to->raw_data.len = (from->bytes + 1) / 2;
+    to->raw_data.data = place(w, 1, to->raw_data.len);
+    for (size_t i = 0; to->raw_data.data && i < from->bytes; i++)
+        to->raw_data.data[i / 2] |= (uint8_t)((numbers[i] & 15) << 4 * (i % 2));
+}
+
 static void put_tensor(writing *w, const qn_onnx_tensor *from, bool may_go, Onnx__TensorProto *to) {
     to->name = from->name && from->name[0] ? (char *)from->name : NULL;
     to->has_data_type = true;
@@ -108,6 +121,10 @@ static void put_tensor(writing *w, const qn_onnx_tensor *from, bool may_go, Onnx
         return;
     }
     to->has_raw_data = true;
+    if (is_packed(from)) {
+        put_packed(w, from, to);
+        return;
+    }
     to->raw_data.len = from->bytes;
     to->raw_data.data = (uint8_t *)from->data;
 }
