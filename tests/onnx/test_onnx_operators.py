@@ -157,12 +157,19 @@ class Operators(unittest.TestCase):
                            [np.ones(1)])
 
     def test_sizes(self):
-        """Sizes that keep the ratio, and places around the middle."""
+        """Sizes that keep the ratio, whose one scale says where samples are taken, and places around the middle."""
+        def along(rows, n, scale):
+            whole = rows.shape[-1]
+            places = ((torch.arange(n, dtype=rows.dtype) + 0.5) / scale - 0.5).clamp(0, whole - 1)
+            left = places.floor().long().clamp(max=whole - 2)
+            return rows[..., left] * (1 - (places - left)) + rows[..., left + 1] * (places - left)
+
         x = self.draw.normal(size=(1, 2, 8, 6))
-        for policy, size in (("not_larger", (4, 3)), ("not_smaller", (5, 4))):
+        for policy, size, scale in (("not_larger", (4, 3), 0.5), ("not_smaller", (5, 4), 0.625)):
             made = model([node("Mul", "x,a.weight", "h"), node("Resize", "h,,,size", "y", mode="linear", keep_aspect_ratio_policy=policy,
                                                                axes=[3, 2])], x, {"a.weight": np.ones(1), "size": np.array([3, 5])}, 18)
-            self.check(made, x, lambda x, a, size=size: functional.interpolate(x * a, size=size, mode="bilinear"), [np.ones(1)])
+            self.check(made, x, lambda x, a, size=size, scale=scale: along(
+                along((x * a).transpose(2, 3), size[0], scale).transpose(2, 3), size[1], scale), [np.ones(1)])
         made = model([node("Resize", "x,,scales", "y", mode="linear", coordinate_transformation_mode="half_pixel_symmetric")],
                      x[0, 0], {"scales": np.array([1, 0.6], np.float32)}, 19)
         self.run_quern(made, x[0, 0], 0)

@@ -299,7 +299,8 @@ static bool read_scales(const qn_onnx_call *call, int input, int rank, double *s
 }
 
 /* Of the axes of a mask, sizes that keep their ratio: none larger, or none smaller, than wanted. */
-static qn_status keep_aspect(const qn_onnx_call *call, qn_shape x, unsigned mask, int64_t *wanted) {
+static qn_status keep_aspect(const qn_onnx_call *call, qn_shape x, unsigned mask, int64_t *wanted,
+                             double *kept) {
     const char *policy = qn_onnx_text(call, "keep_aspect_ratio_policy", "stretch");
     const bool is_least = strcmp(policy, "not_larger") == 0;
     double scale = is_least ? INFINITY : 0;
@@ -316,13 +317,14 @@ static qn_status keep_aspect(const qn_onnx_call *call, qn_shape x, unsigned mask
         if (mask >> i & 1)
             wanted[i] = (int64_t)floor(scale * (double)x.dims[i] + 0.5);
     }
+    *kept = scale;
     return QN_OK;
 }
 
 /* Scales or sizes of the axes that opset 18 may name, as those of all. */
 static qn_status read_extents(const qn_onnx_call *call, bool is_old, qn_shape x, resize *r) {
     const int64_t *sizes, *axes;
-    double scales[QN_MAX_RANK];
+    double scales[QN_MAX_RANK], kept = 0; /* one for all axes; 0: each has its own */
     int n, n_axes, axis;
     axes = qn_onnx_ints(call, "axes", &n_axes);
     const int given = n_axes > 0 && n_axes <= QN_MAX_RANK ? n_axes : x.rank;
@@ -343,14 +345,14 @@ static qn_status read_extents(const qn_onnx_call *call, bool is_old, qn_shape x,
         resized |= 1u << axis;
     }
     if (n > 0)
-        QN_TRY(keep_aspect(call, x, resized, wanted));
+        QN_TRY(keep_aspect(call, x, resized, wanted, &kept));
     for (int i = 0; i < x.rank; i++) {
         const double extent = n > 0 ? (double)wanted[i] : floor((double)x.dims[i] * r->scales[i]);
         if (!(extent >= 1 && extent < INT32_MAX))
             return qn_fail(QN_ERROR_FORMAT, "it makes an extent of %g", extent);
         r->extents[i] = (int64_t)extent;
         if (n > 0)
-            r->scales[i] = extent / (double)x.dims[i];
+            r->scales[i] = kept > 0 && (resized >> i & 1) ? kept : extent / (double)x.dims[i];
     }
     return QN_OK;
 }
