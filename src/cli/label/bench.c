@@ -328,7 +328,9 @@ static int bench_rows(const arguments *a, const qn_data_source *source) {
 int label_bench(const arguments *a) {
     qn_data_source source;
     if (!arguments_get(a, "known"))
-        return bench_rows(a, NULL);
+        return label_refuse_reading(a, "without --known the streams are generated") == QN_OK
+                   ? bench_rows(a, NULL)
+                   : report_failure(QN_ERROR_ARGUMENT);
     const qn_status status = open_data(a, &source);
     if (status != QN_OK)
         return report_failure(status);

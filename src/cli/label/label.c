@@ -293,11 +293,22 @@ static int run_on(const arguments *a, qn_labeller *labeller) {
     return strcmp(action, "name") == 0 ? name(a, labeller) : merge(a, labeller);
 }
 
+static const char *const of_known[] = {"target", "ignore", "categories", NULL};
+static const char *const of_rows[] = {"missing", "skip-bad", "header", "separator",
+                                      "decimal", "dates",    NULL};
+
+qn_status label_refuse_reading(const arguments *a, const char *why) {
+    for (int i = 0; of_known[i]; i++)
+        if (arguments_has(a, of_known[i]))
+            return qn_fail(QN_ERROR_ARGUMENT, "--%s is of rows: %s", of_known[i], why);
+    for (int i = 0; of_rows[i]; i++)
+        if (arguments_has(a, of_rows[i]))
+            return qn_fail(QN_ERROR_ARGUMENT, "--%s is of rows: %s", of_rows[i], why);
+    return QN_OK;
+}
+
 /* What says how rows are read means nothing to those who read none. */
 static qn_status check_reading(const arguments *a) {
-    static const char *const of_known[] = {"target", "ignore", "categories", NULL};
-    static const char *const of_rows[] = {"missing", "skip-bad", "header", "separator",
-                                          "decimal", "dates",    NULL};
     const char *action = a->words[0];
     const bool reads_known = strcmp(action, "init") == 0 || strcmp(action, "bench") == 0;
     const bool reads = reads_known || strcmp(action, "stream") == 0;

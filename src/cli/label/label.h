@@ -71,6 +71,9 @@ int label_undo(const arguments *a, const qn_labeller *labeller);
 int label_export(const arguments *a, const qn_labeller *labeller);
 int label_bench(const arguments *a);
 
+/* QN_ERROR_ARGUMENT where an option is given that says how rows are read; why: there are none. */
+qn_status label_refuse_reading(const arguments *a, const char *why);
+
 /* The benchmark of a data set of pictures or series, which has been opened. */
 int label_arriving(const arguments *a, const qn_data_source *source);
 

@@ -55,6 +55,7 @@ static qn_status open_in(stream *s, const char *data, const arguments *a) {
     s->has_rows = qn_labeller_sample(s->labeller).rank == 0;
     if (s->has_rows)
         return label_rows_open(&s->rows, data, s->labeller, a);
+    QN_TRY(label_refuse_reading(a, "the labeller's samples are none"));
     return open_pictures(s, data);
 }
 
