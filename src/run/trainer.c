@@ -294,6 +294,9 @@ void qn_trainer_destroy(qn_trainer *t) {
 
 const qn_trainer_options *qn_trainer_get_options(const qn_trainer *trainer) {
     QN_NEED_OR(trainer, "trainer", NULL);
+    /* A plan may have said more of the device since, in a text that took the place of the first. */
+    qn_trainer *t = (qn_trainer *)(uintptr_t)trainer;
+    t->options.engine.device = qn_engine_get_options(t->engine)->device;
     return &trainer->options;
 }
 
