@@ -40,7 +40,7 @@ qn_status qn_halves_save(const qn_engine *engine, const qn_halves_options *o,
     qn_status status = list_pairs(o, pairs, all);
     if (status == QN_OK)
         status = qn_checkpoint_save_in(room, engine, all, path);
-    if (status == QN_OK && room)
+    if (status == QN_OK)
         (void)qn_room_renew(room);
     qn_metadata_destroy(all);
     return status;

@@ -847,7 +847,7 @@ qn_status qn_federation_save(qn_federation *f, const qn_metadata *pairs, const c
         status = qn_client_store_sync(f->store, f->round);
     if (status == QN_OK)
         status = qn_checkpoint_save_in(f->disk, f->engine, all, path);
-    if (status == QN_OK && f->disk)
+    if (status == QN_OK)
         (void)qn_room_renew(f->disk);
     qn_metadata_destroy(all);
     return status;

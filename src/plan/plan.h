@@ -127,9 +127,9 @@ typedef struct qn_assignment {
     /* How many of the first in the order are done before each begins, whether it needs them or not:
      * lanes that do not drift apart need less memory. Falls nowhere; null: none. */
     const int32_t *behind;   /* (n_order) */
-    const int16_t *space_of; /* (n_values), for a spread: where values from outside lie; null: in
+    const int16_t *space_of; /* (n_values), for a partition: where values from outside lie; null: in
                                 the host's space */
-    int swap_space;          /* for a spread: what the graph swaps to this space goes to the host's
+    int swap_space; /* for a partition: what the graph swaps to this space goes to the host's
                                 instead, from a device's own memory; 0: it swaps nothing */
 } qn_assignment;
 

@@ -76,9 +76,9 @@ bool qn_executor_can_go_ahead(const qn_executor *executor);
 
 /* The same as run, but returns when the results are there: its other steps, updates among them, may
  * not have ended. Before an input is bound anew, or another value from outside changes,
- * await_begun; inputs stay as they are until settle, which waits for the end of all runs: before
+ * await_begun; inputs stay as they are until finish, which waits for the end of all runs: before
  * anything else that the device or another executor does. QN_ERROR_DEVICE, of both: a device was
- * lost, and nothing is known of the runs since the last settle. */
+ * lost, and nothing is known of the runs since the last finish. */
 qn_status qn_executor_run_ahead(qn_executor *executor, uint64_t seed, uint64_t step);
 void qn_executor_await_begun(const qn_executor *executor);
 qn_status qn_executor_finish(qn_executor *executor);

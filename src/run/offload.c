@@ -226,7 +226,7 @@ static int find_from(const qn_graph *graph, int node, const char *name) {
     return n;
 }
 
-/* The node and the value of a graph that each of its spread's is; copies are none. */
+/* The node and the value of a graph that each of its partition's is; copies are none. */
 qn_status qn_engine_find_origins(const qn_graph *graph, const qn_partition *s,
                                  qn_origins *origins) {
     const size_t n_nodes = (size_t)s->graph->n_nodes, n_values = (size_t)s->graph->n_values;

@@ -48,7 +48,7 @@ static inline const qn_machine_device *qn_offload_opened(const qn_engine *engine
 qn_status qn_engine_plan_device(qn_engine *engine, qn_program *program);
 
 /* The lanes: the CPU's and the device's; the node and the value of a graph that each of its
- * spread's is (copies are none); and where a graph's values from outside lie. */
+ * partition's is (copies are none); and where a graph's values from outside lie. */
 void qn_engine_fill_lanes(const qn_engine *engine, qn_lane lanes[2]);
 struct qn_partition;
 qn_status qn_engine_find_origins(const qn_graph *graph, const struct qn_partition *partition,

@@ -30,7 +30,7 @@ struct qn_gpu_lists {
     void *stream;
     int32_t n_entries, first, n; /* first: of the launches that are not started, n: behind them */
     entry *now, *before;         /* (n_entries) */
-    int next;                    /* the stretch that comes next */
+    int next;                    /* the segment that comes next */
     segment segments[MOST_SEGMENTS];
 };
 
@@ -79,7 +79,7 @@ static bool is_same(const entry *a, const entry *b) {
            memcmp(&a->arguments, &b->arguments, sizeof a->arguments) == 0;
 }
 
-/* Whether a stretch is what it was, and remembers it. */
+/* Whether a segment is what it was, and remembers it. */
 static bool compare(qn_gpu_lists *l, segment *s) {
     bool is_as_before = s->first == l->first && s->n == l->n - l->first;
     for (int32_t i = l->first; is_as_before && i < l->n; i++)

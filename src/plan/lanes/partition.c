@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-typedef struct spreading {
+typedef struct partitioning {
     const qn_graph *from;
     const qn_assignment *wanted;
     qn_graph *to;
@@ -19,14 +19,14 @@ typedef struct spreading {
     int n_results;               /* that are not made yet */
     size_t lane_capacity;
     int16_t *lane_of; /* (n_nodes of to) */
-} spreading;
+} partitioning;
 
-static const qn_lane *lane_at(const spreading *s, int lane) {
+static const qn_lane *lane_at(const partitioning *s, int lane) {
     return &s->wanted->lanes[lane];
 }
 
 /* The lane that a node can have. */
-static int16_t choose_lane(const spreading *s, int32_t id) {
+static int16_t choose_lane(const partitioning *s, int32_t id) {
     const qn_node *node = s->from->nodes[id];
     const int16_t lane = s->wanted->lane_of[id];
     if (lane_at(s, lane)->can_be_lost && s->is_late[id])
@@ -39,7 +39,7 @@ static int16_t choose_lane(const spreading *s, int32_t id) {
     return lane;
 }
 
-static qn_status note_lane(spreading *s, int16_t lane) {
+static qn_status note_lane(partitioning *s, int16_t lane) {
     const size_t n_nodes = (size_t)s->to->n_nodes;
     QN_TRY(qn_grow(s->to->allocator, &s->lane_of, &s->lane_capacity, n_nodes, sizeof *s->lane_of));
     s->lane_of[n_nodes - 1] = lane;
@@ -51,7 +51,7 @@ static bool is_gradient_or_feature(qn_kind kind) {
 }
 
 /* Copies a value to a space, in a lane of the device that it comes from or goes to. */
-static qn_status copy_value(spreading *s, int32_t v, int from, int to, int16_t lane) {
+static qn_status copy_value(partitioning *s, int32_t v, int from, int to, int16_t lane) {
     const qn_value_info *info = s->from->values[v];
     const char *name = qn_arena_format(&s->to->arena, "%s.space%d", info->name, to);
     name = name ? qn_graph_unique(s->to, name, false) : NULL;
@@ -66,7 +66,7 @@ static qn_status copy_value(spreading *s, int32_t v, int from, int to, int16_t l
 }
 
 /* Makes a value be in a space, for a node of a lane there; by way of the host's. */
-static qn_status bring(spreading *s, int32_t v, int space, int16_t lane) {
+static qn_status bring(partitioning *s, int32_t v, int space, int16_t lane) {
     if (s->at[space][v].id >= 0)
         return QN_OK;
     if (s->at[0][v].id < 0)
@@ -75,7 +75,7 @@ static qn_status bring(spreading *s, int32_t v, int space, int16_t lane) {
 }
 
 /* Results come to the host when the last of them is made: nobody waits for what is behind it. */
-static qn_status note_made(spreading *s, int32_t made) {
+static qn_status note_made(partitioning *s, int32_t made) {
     s->n_results -= s->from->values[made]->is_result;
     if (!s->from->values[made]->is_result || s->n_results > 0)
         return QN_OK;
@@ -86,7 +86,7 @@ static qn_status note_made(spreading *s, int32_t made) {
     return QN_OK;
 }
 
-static qn_status add_view(spreading *s, const qn_node *node) {
+static qn_status add_view(partitioning *s, const qn_node *node) {
     const int32_t of = node->inputs[0].id, v = node->outputs[0].id;
     const int16_t space = s->home[of];
     if (!qn_copy_node(s->to, s->from, node, node->name, node->attributes, s->at[space]))
@@ -98,7 +98,7 @@ static qn_status add_view(spreading *s, const qn_node *node) {
 }
 
 /* A copy to the swap space, or back: between the device and the host. What is the host's stays. */
-static qn_status add_swap(spreading *s, const qn_node *node) {
+static qn_status add_swap(partitioning *s, const qn_node *node) {
     const int32_t v = node->inputs[0].id, to = node->outputs[0].id;
     const bool is_store = node->op->output_space(node->attributes) != 0;
     const int16_t lane = s->lane[v], space = is_store ? 0 : lane_at(s, lane)->space;
@@ -114,7 +114,7 @@ static qn_status add_swap(spreading *s, const qn_node *node) {
     return note_lane(s, lane);
 }
 
-static qn_status add_node(spreading *s, int32_t id) {
+static qn_status add_node(partitioning *s, int32_t id) {
     const qn_node *node = s->from->nodes[id];
     if (node->op->is_view)
         return add_view(s, node);
@@ -140,7 +140,7 @@ static qn_status add_node(spreading *s, int32_t id) {
     return QN_OK;
 }
 
-static qn_status add_results(spreading *s) {
+static qn_status add_results(partitioning *s) {
     for (int v = 0; v < s->from->n_values; v++) {
         if (!s->from->values[v]->is_result)
             continue;
@@ -152,7 +152,7 @@ static qn_status add_results(spreading *s) {
 }
 
 /* A value from outside is copied from its space in the first lane there. */
-static void add_source(spreading *s, int32_t v) {
+static void add_source(partitioning *s, int32_t v) {
     const int16_t space = s->wanted->space_of ? s->wanted->space_of[v] : 0;
     int16_t lane = 0;
     while (lane + 1 < s->wanted->n_lanes && lane_at(s, lane)->space != space)
@@ -165,7 +165,7 @@ static void add_source(spreading *s, int32_t v) {
     s->at[space][v] = source;
 }
 
-static qn_status add_all(spreading *s) {
+static qn_status add_all(partitioning *s) {
     for (int v = 0; v < s->from->n_values; v++) {
         s->n_results += s->from->values[v]->is_result && s->from->values[v]->producer >= 0;
         for (int i = 0; i < s->wanted->n_spaces; i++)
@@ -180,7 +180,7 @@ static qn_status add_all(spreading *s) {
     return qn_graph_finish(s->to);
 }
 
-static qn_status allocate_all(spreading *s) {
+static qn_status allocate_all(partitioning *s) {
     qn_arena *arena = &s->to->arena;
     const size_t n_values = (size_t)s->from->n_values + 1, n_nodes = (size_t)s->from->n_nodes + 1;
     for (int i = 0; i < s->wanted->n_spaces; i++) {
@@ -194,7 +194,7 @@ static qn_status allocate_all(spreading *s) {
     return s->home && s->lane && s->is_late ? QN_OK : QN_ERROR_MEMORY;
 }
 
-static qn_status keep(const spreading *s, qn_partition *partition) {
+static qn_status keep(const partitioning *s, qn_partition *partition) {
     const size_t n_nodes = (size_t)s->to->n_nodes;
     int16_t *lane_of = qn_arena_allocate(&s->to->arena, n_nodes + 1, sizeof *lane_of);
     if (!lane_of)
@@ -211,7 +211,7 @@ static qn_status keep(const spreading *s, qn_partition *partition) {
     return QN_OK;
 }
 
-static qn_status make(spreading *s, qn_partition *partition) {
+static qn_status make(partitioning *s, qn_partition *partition) {
     QN_TRY(allocate_all(s));
     qn_plan_find_late(s->from, s->is_late);
     QN_TRY(add_all(s));
@@ -237,7 +237,7 @@ static qn_status check_in_one_space(const qn_graph *graph, int swap_space) {
 
 qn_status qn_partition_make(const qn_graph *graph, const qn_assignment *wanted,
                             qn_partition *partition) {
-    spreading s = {.from = graph, .wanted = wanted};
+    partitioning s = {.from = graph, .wanted = wanted};
     QN_TRY(check_in_one_space(graph, wanted->swap_space));
     QN_TRY(qn_copy_begin(graph, &s.to));
     const qn_status status = make(&s, partition);

@@ -20,7 +20,7 @@ typedef struct qn_partition {
                          the host's space if it is a source or a result; in the graph's memory */
 } qn_partition;
 
-/* wanted->lane_of is by node of `graph` and not kept; wanted->lanes must outlive the spread. The
+/* wanted->lane_of is by node of `graph` and not kept; wanted->lanes must outlive the partition. The
  * names and random numbers of nodes stay, so that results are the same bits. QN_ERROR_ARGUMENT: the
  * graph has copies between spaces already, but for those to the swap space. */
 qn_status qn_partition_make(const qn_graph *graph, const qn_assignment *wanted,

@@ -1,5 +1,5 @@
 /* How a placement is chosen: from that of each site alone and of the nodes' own costs, by moving
- * stretches of the graph's order to another site as long as that is better. See problem.h. */
+ * segments of the graph's order to another site as long as that is better. See problem.h. */
 #include "base/memory.h"
 #include "base/status.h"
 #include "os/heap.h"
@@ -25,7 +25,7 @@ static void take_best(choosing *c) {
     memcpy(c->best, c->now, c->n_nodes * sizeof *c->best);
 }
 
-/* Moves the free nodes of a stretch to a site; whether that is better. */
+/* Moves the free nodes of a segment to a site; whether that is better. */
 static bool try_segment(choosing *c, size_t first, size_t length, int16_t site) {
     bool changes = false;
     memcpy(c->trial, c->now, c->n_nodes * sizeof *c->trial);
@@ -46,7 +46,7 @@ static bool try_segment(choosing *c, size_t first, size_t length, int16_t site) 
     return true;
 }
 
-/* One pass with stretches of a length, at every beginning. */
+/* One pass with segments of a length, at every beginning. */
 static bool improve_by(choosing *c, size_t length) {
     const size_t step = length > 4 ? length / 4 : 1;
     bool is_better = false;

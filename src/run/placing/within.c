@@ -69,7 +69,7 @@ static qn_status fill_lane_of(const qn_engine *e, const qn_program *p, const qn_
     return status;
 }
 
-/* What the graph of a spread is made of: of what the one before it was made of. */
+/* What the graph of a partition is made of: of what the one before it was made of. */
 static qn_status compose(const qn_program *p, const qn_budget_plan *made, const qn_partition *s,
                          qn_origins *to) {
     const size_t n_nodes = (size_t)s->graph->n_nodes + 1, n_values = (size_t)s->graph->n_values + 1;
